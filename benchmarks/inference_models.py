@@ -41,6 +41,7 @@ _BUILDERS = {
     "convnext_tiny": lambda: convnext_model.convnext_tiny(224),
     "bert": lambda: keras_models.bert(length=128, layer_norm_eps=1e-12),
     "gpt2": lambda: keras_models.gpt2(length=128),
+    "t5_encoder": lambda: keras_models.t5_encoder(length=128),
     "keras2_transformer": lambda: encoder_models.encoder(tf.keras, length=128, width=768, blocks=4),
     "keras3_transformer": _keras3_transformer,
     "vit_small": lambda: encoder_models.vit(224, width=384, blocks=12, heads=6),
@@ -52,7 +53,7 @@ _BUILDERS = {
 NAMES = tuple(_BUILDERS)
 _BATCH = {"bert": 4, "gpt2": 4}
 _USUAL_BATCH = 8
-_OF_TRANSFORMERS = ("bert", "gpt2")
+_OF_TRANSFORMERS = ("bert", "gpt2", "t5_encoder")
 
 
 def model(name: str) -> tuple[Any, np.ndarray]:

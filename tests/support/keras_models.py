@@ -177,6 +177,21 @@ def gpt2(length, **sizes):
     return tf.keras.Model(ids, tf.keras.layers.Dense(CLASSES)(states[:, -1]))
 
 
+def t5_encoder(length, **sizes):
+    """T5's encoder of texts of this length, and a classifier of the mean of its states.
+
+    `sizes` are T5Config's; its defaults are those of T5-small.
+    """
+    with _environment_kept():
+        import transformers  # as in bert()
+
+        encoder = transformers.TFT5EncoderModel(transformers.T5Config(vocab_size=WORDS, **sizes))
+    ids = tf.keras.Input([length], dtype=tf.int32)
+    mask = tf.cast(ids > 0, tf.int32)
+    states = encoder.encoder(ids, attention_mask=mask).last_hidden_state
+    return tf.keras.Model(ids, tf.keras.layers.Dense(CLASSES)(tf.reduce_mean(states, axis=1)))
+
+
 @contextlib.contextmanager
 def _environment_kept():
     before = dict(os.environ)
