@@ -35,7 +35,7 @@ bool CanReduce(tensorflow::DataType dtype, bool has_gpu) {
   tensorflow::NodeDef node;
   node.set_op("CollectiveReduceV2");
   (*node.mutable_attr())["T"].set_type(dtype);
-  return KernelSupport(has_gpu, true, false, false).CanRun(node, node);
+  return KernelSupport(has_gpu, true, true, false, false).CanRun(node, node);
 }
 
 }  // namespace npu_precision

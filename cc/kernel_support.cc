@@ -63,6 +63,10 @@ bool KernelSupport::HasOneDnn(const tensorflow::NodeDef& node, tensorflow::DataT
          (runs_here_ ? OneDnnRuns(dtype) : for_onednn_);
 }
 
+bool KernelSupport::HasOwnOps(const tensorflow::NodeDef& node) const {
+  return has_own_ops_ && DeviceTypeOf(node) == tensorflow::DEVICE_CPU;
+}
+
 DeviceKind KernelSupport::KindOf(const tensorflow::NodeDef& node) const {
   const std::string type = DeviceTypeOf(node);
   if (type == tensorflow::DEVICE_CPU) return DeviceKind::kCpu;

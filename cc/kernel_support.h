@@ -13,10 +13,15 @@ class KernelSupport : public DtypeSupport {
  public:
   // `has_gpu`: a node without a device will run on the GPU if there is a kernel for it.
   // `runs_here`: the graph runs in this process, and is not converted for another one.
+  // `has_own_ops`: no node of it runs in another process, which may not have loaded this library.
   // `emulates`: every dtype is supported, because the run uses another dtype instead.
   // `for_onednn`: the graph is converted for CPUs with oneDNN.
-  KernelSupport(bool has_gpu, bool runs_here, bool emulates, bool for_onednn)
-      : has_gpu_(has_gpu), runs_here_(runs_here), emulates_(emulates), for_onednn_(for_onednn) {}
+  KernelSupport(bool has_gpu, bool runs_here, bool has_own_ops, bool emulates, bool for_onednn)
+      : has_gpu_(has_gpu),
+        runs_here_(runs_here),
+        has_own_ops_(has_own_ops),
+        emulates_(emulates),
+        for_onednn_(for_onednn) {}
 
   bool CanRun(const tensorflow::NodeDef& node, const tensorflow::NodeDef& changed) const override;
   bool DependsOnShapes(const tensorflow::NodeDef& node) const override;
@@ -27,11 +32,12 @@ class KernelSupport : public DtypeSupport {
   bool HasFastFloat16(const tensorflow::NodeDef& node) const override;
   bool TruncatesBfloat16(const tensorflow::NodeDef& node) const override;
   bool HasOneDnn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) const override;
+  bool HasOwnOps(const tensorflow::NodeDef& node) const override;
 
  private:
   std::string DeviceTypeOf(const tensorflow::NodeDef& node) const;
 
-  const bool has_gpu_, runs_here_, emulates_, for_onednn_;
+  const bool has_gpu_, runs_here_, has_own_ops_, emulates_, for_onednn_;
   mutable std::unordered_map<std::string, std::string> type_of_device_;  // by its full name
 };
 

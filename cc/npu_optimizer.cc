@@ -31,6 +31,7 @@
 #include "graph_passes/graph/input_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/pass_table.h"
+#include "tensorflow/core/common_runtime/device_set.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer.h"
@@ -60,6 +61,16 @@ bool HasGpu(const Cluster* cluster) {
 // devices: it is not known where its result will run.
 bool RunsHere(const Cluster* cluster) {
   return cluster != nullptr && cluster->GetDeviceSet() != nullptr;
+}
+
+// Whether the graph runs here, and no part of it in another process.
+bool RunsHereOnly(const Cluster* cluster) {
+  if (!RunsHere(cluster)) return false;
+  const auto& devices = cluster->GetDeviceSet()->devices();
+  return std::all_of(devices.begin(), devices.end(), [&devices](const tensorflow::Device* each) {
+    return tensorflow::DeviceNameUtils::IsSameAddressSpace(each->parsed_name(),
+                                                           devices.front()->parsed_name());
+  });
 }
 
 std::set<std::string> Fetched(const GrapplerItem& item) {
@@ -219,7 +230,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
                  bool* changed) {
     const bool compiled = run != kByKernels;
     const bool emulates = parameters_.passes.count("emulate") != 0;
-    const KernelSupport kernels(HasGpu(cluster), RunsHere(cluster), emulates,
+    const KernelSupport kernels(HasGpu(cluster), RunsHere(cluster), RunsHereOnly(cluster), emulates,
                                 parameters_.for_onednn);
     const XlaSupport xla(HasGpu(cluster));
     const DtypeSupport& support = compiled ? static_cast<const DtypeSupport&>(xla) : kernels;

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "tensorflow/core/common_runtime/dma_helper.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.pb.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/core/status.h"
@@ -29,6 +31,19 @@ inline std::string StatusText(const tensorflow::Status& status) {
   return std::string(status.message());
 #else
   return status.error_message();
+#endif
+}
+
+// Whether nothing else reads the tensor's buffer, so that it may be changed in place. Tensor's own
+// function is private in early versions, and does the same.
+inline bool IsOnlyReader(const tensorflow::Tensor& tensor) {
+#if NPU_PRECISION_TF_AT_LEAST(2, 15)
+  return tensor.RefCountIsOne();
+#else
+  tensorflow::Tensor& same = const_cast<tensorflow::Tensor&>(tensor);
+  tensorflow::TensorBuffer* buffer = tensorflow::DMAHelper::buffer(&same);
+  return buffer != nullptr && buffer->RefCountIsOne() && buffer->root_buffer()->RefCountIsOne() &&
+         buffer->OwnsMemory();
 #endif
 }
 

@@ -24,6 +24,7 @@ class XlaSupport : public DtypeSupport {
   bool HasFastFloat16(const tensorflow::NodeDef&) const override { return true; }
   bool TruncatesBfloat16(const tensorflow::NodeDef&) const override { return false; }
   bool HasOneDnn(const tensorflow::NodeDef&, tensorflow::DataType) const override { return false; }
+  bool HasOwnOps(const tensorflow::NodeDef&) const override { return false; }
 
  private:
   const bool has_gpu_;

@@ -8,6 +8,7 @@
 #include "graph_passes/fuse/flatten_mat_muls.h"
 #include "graph_passes/fuse/fold_batch_norms.h"
 #include "graph_passes/fuse/fold_scales.h"
+#include "graph_passes/fuse/fused_updates.h"
 #include "graph_passes/fuse/grouped_convolutions.h"
 #include "graph_passes/fuse/inline_convolutions.h"
 #include "graph_passes/fuse/layer_norm.h"
@@ -195,6 +196,9 @@ const std::vector<Pass>& Passes() {
        "Rounds by XlaReducePrecision where XLA might drop a Cast to a low type and back.",
        "after compute_in_float32, whose Casts it replaces; before the ledger, which counts Casts",
        Switch::kNone, true, IsCompiled, RoundForXla},
+      {"fused_updates", "Updates variables in one sweep, from gradients of the low type.",
+       "after all that writes Casts, which it drops; before the ledger, which counts them",
+       Switch::kForSpeed, true, LowersForSpeedHere, FuseUpdates},
       {"ledger", "Writes down what was decided and changed.",
        "before emulate, which undoes what it is about", Switch::kNone, true, Always, WriteLedger},
       {"emulate", "Computes lowered nodes in float32 and rounds their values to the low type.",

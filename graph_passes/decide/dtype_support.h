@@ -37,6 +37,9 @@ class DtypeSupport {
   // Whether `node` runs on a CPU where oneDNN's kernels for convolutions and pools replace
   // TensorFlow's in this dtype. False if the device is not known.
   virtual bool HasOneDnn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) const = 0;
+
+  // Whether `node` runs on a CPU of this process, which has the kernels of this library's own ops.
+  virtual bool HasOwnOps(const tensorflow::NodeDef& node) const = 0;
 };
 
 }  // namespace npu_precision

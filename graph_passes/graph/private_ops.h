@@ -9,6 +9,11 @@ namespace npu_precision {
 constexpr char kSaturateOp[] = "NpuPrecisionSaturate";
 constexpr char kNoOverflowOp[] = "NpuPrecisionNoOverflow";
 
+// Their kernels are in cc/update_op.cc: they run a program (update_program.h) over the elements of
+// variables. The second is for the reference variables of TensorFlow 1.
+constexpr char kUpdateOp[] = "NpuPrecisionUpdate";
+constexpr char kUpdateRefOp[] = "NpuPrecisionUpdateRef";
+
 }  // namespace npu_precision
 
 #endif  // NPU_PRECISION_GRAPH_PASSES_GRAPH_PRIVATE_OPS_H_

@@ -64,6 +64,7 @@ class FakeSupport : public DtypeSupport {
     return node.device() == kSlowDevice && node.op() == "MatMul";
   }
   bool HasOneDnn(const tensorflow::NodeDef&, tensorflow::DataType) const override { return true; }
+  bool HasOwnOps(const tensorflow::NodeDef&) const override { return true; }
 
  private:
   const std::set<std::string> unsupported_;

@@ -15,6 +15,7 @@ from mutate import (
     of_flight,
     of_fold_scales,
     of_fuse,
+    of_fused_updates,
     of_graph,
     of_guard,
     of_keep_rules,
@@ -50,6 +51,7 @@ MUTATIONS = (
     *of_flight.MUTATIONS,
     *of_fold_scales.MUTATIONS,
     *of_fuse.MUTATIONS,
+    *of_fused_updates.MUTATIONS,
     *of_guard.MUTATIONS,
     *of_loss_scaling.MUTATIONS,
 )

@@ -204,11 +204,14 @@ _CPU = set(_FLAGS.group(1).split()) if _FLAGS else set()
 # For some versions, Eigen's kernel of a product by a vector added in float16.
 ADDS_PRODUCTS_IN_FLOAT16 = _VERSION == (2, 15)
 EMULATES_FLOAT16 = _VERSION < (2, 21) or not _CPU & {"avx512_fp16", "amx_fp16"}
-needs_onednn_in_bfloat16 = _needs(
+HAS_ONEDNN_IN_BFLOAT16 = (
     _VERSION >= (2, 15)
     and "avx512f" in _CPU
     and os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0"
-    and _registered("_MklConv2D", "CPU"),
+    and _registered("_MklConv2D", "CPU")
+)
+needs_onednn_in_bfloat16 = _needs(
+    HAS_ONEDNN_IN_BFLOAT16,
     "or its processor runs no kernels of oneDNN in bfloat16",
 )
 HAS_FAST_BFLOAT16 = _VERSION >= (2, 15) and bool(_CPU & {"avx512_bf16", "amx_bf16"})
