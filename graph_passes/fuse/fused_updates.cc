@@ -17,7 +17,6 @@
 #include "graph_passes/graph/private_ops.h"
 #include "graph_passes/rewrite/unique_names.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
-#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/lib/hash/hash.h"
 
 namespace npu_precision {
@@ -66,9 +65,8 @@ class Writer {
     NodeDef update;
     update.set_device(view_.node(last).device());
     builder.Write(op, controls, &update);
-    const std::string what = absl::StrCat(op, tensorflow::SummarizeAttrs(update));
-    update.set_name(
-        names_.Take(absl::StrCat(Name(last), "/npu_update_", absl::Hex(tensorflow::Hash64(what)))));
+    const auto hash = absl::Hex(tensorflow::Hash64(absl::StrCat(op, builder.Text())));
+    update.set_name(names_.Take(absl::StrCat(Name(last), "/npu_update_", hash)));
     for (int id : members) {
       update_of_[id] = update.name();
       state_->rewrites.push_back({kPass, Name(id), view_.node(id).op(), op});

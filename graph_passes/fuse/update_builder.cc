@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "graph_passes/rewrite/cast_nodes.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
@@ -42,6 +43,12 @@ void UpdateBuilder::Write(const char* op, const std::set<std::string>& controls,
     attr["T"].mutable_list()->add_type(view_.dtype(tensor));
   }
   attr["program"].set_s(UpdateText(program_));
+}
+
+std::string UpdateBuilder::Text() const {
+  std::string text = absl::StrCat(variables_.size(), " ", scalars_.size());
+  for (const OutputPort& tensor : tensors_) absl::StrAppend(&text, " ", view_.dtype(tensor));
+  return absl::StrCat(text, " ", UpdateText(program_));
 }
 
 }  // namespace npu_precision

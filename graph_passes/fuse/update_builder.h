@@ -37,6 +37,9 @@ class UpdateBuilder {
   void Write(const char* op, const std::set<std::string>& controls,
              tensorflow::NodeDef* node) const;
 
+  // The program and the numbers and dtypes of the inputs, which tell one update from another.
+  std::string Text() const;
+
   const std::vector<OutputPort>& tensors() const { return tensors_; }
   const std::vector<OutputPort>& scalars() const { return scalars_; }
 

@@ -21,8 +21,8 @@ _optimizer = mutations_of("cc/npu_optimizer.cc")
 MUTATIONS = (
     _writer(
         "name",
-        "const std::string what = absl::StrCat(op, tensorflow::SummarizeAttrs(update));",
-        'const std::string what = "";',
+        "absl::Hex(tensorflow::Hash64(absl::StrCat(op, builder.Text())))",
+        '"x"',
         "A session runs the kernel of another update.",
         f"{_STOCK}::test_a_session_may_run_other_updates_of_the_same_name",
     ),
