@@ -11,7 +11,6 @@ _OP = "session/test_update_op.py"
 _writer = mutations_of("graph_passes/fuse/fused_updates.cc")
 _group = mutations_of("graph_passes/fuse/update_group.cc")
 _expression = mutations_of("graph_passes/fuse/update_expression.cc")
-_written = mutations_of("graph_passes/fuse/written_updates.cc")
 _stock = mutations_of("graph_passes/fuse/stock_updates.cc")
 _program = mutations_of("graph_passes/graph/update_program.cc")
 _op = mutations_of("cc/update_op.cc")
@@ -47,13 +46,6 @@ MUTATIONS = (
         "One op would need a norm of what it writes.",
         f"{_WRITTEN}::test_an_update_that_needs_a_norm_of_the_one_before_stays_behind_it",
     ),
-    _group(
-        "read_stays",
-        "if (read.second == kNoUpdate) {",
-        "if (false) {",
-        "A read that stays may be after the update.",
-        _WRITTEN,
-    ),
     _expression(
         "made_one",
         "for (int other : others->second) visit(other);",
@@ -67,20 +59,6 @@ MUTATIONS = (
         "return true;",
         "A row is taken for a whole matrix.",
         f"{_WRITTEN}::test_what_is_no_update_of_this_form_stays",
-    ),
-    _written(
-        "order",
-        "if (k > 0 && !before((*writers)[k - 1], (*writers)[k])) return false;",
-        "",
-        "Updates without an order are given one.",
-        f"{_WRITTEN}::test_updates_that_one_sweep_cannot_do_stay_right",
-    ),
-    _written(
-        "other_writers",
-        "return OnlyReads(op) || Assigns(op);",
-        "return true;",
-        "An update is moved past another op that writes.",
-        _WRITTEN,
     ),
     _stock(
         "nesterov",

@@ -143,6 +143,17 @@ def overwritten():
         return w.assign_sub((old + gradient) * 0.1, read_value=False)
 
 
+def scattered():
+    w = variable("w")
+    old, gradient = w.read_value(), low_gradient(w)
+    with tf.control_dependencies([old, gradient]):
+        reset = tf.raw_ops.ResourceScatterUpdate(
+            resource=w.handle, indices=[0], updates=tf.zeros([1, SHAPE[1]])
+        )
+    with after(reset):
+        return w.assign_sub((old + gradient) * 0.1, read_value=False)
+
+
 def unordered():
     w = variable("w")
     gradient = low_gradient(w)
@@ -168,6 +179,7 @@ def of_a_branch():
 
 REFUSED = {
     "another node writes the variable in between": overwritten,
+    "another kind of op writes a part of it in between": scattered,
     "no edge tells which update comes first": unordered,
     "one of them is in a branch": of_a_branch,
 }
