@@ -7,7 +7,8 @@
 //         m = ReadVariableOp(h); AssignAddVariableOp(h, (gradient - m) * c); ...
 // After:  NpuPrecisionUpdate(var, accum, gradient:bfloat16, lr, momentum), whose attribute has the
 //         formula. The values are the same to the bit, but for Rsqrt and AdaGrad (two units in the
-//         last place). The nodes before become NoOps that wait for it.
+//         last place; in TensorFlow 1.15 also Sqrt). The nodes before become NoOps that wait for
+//         it.
 //
 // Refused: a training op whose gradient is float32; a group that another node writes in between, or
 // whose later updates depend on what something else makes of the earlier ones; unknown shapes.
