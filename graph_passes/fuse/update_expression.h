@@ -36,8 +36,6 @@ class UpdateExpressions {
   bool Reaches(const std::set<int>& members, const std::set<int>& needed,
                const MadeOne& made_one) const;
 
-  // A Cast from a low type to float32.
-  bool IsFromLow(int id) const;
   // The shape; also of a tensor that Casts of ours yield.
   tensorflow::PartialTensorShape Shape(const OutputPort& tensor) const;
 
@@ -48,6 +46,8 @@ class UpdateExpressions {
             std::map<int, int>* steps, UpdateBuilder* builder) const;
 
  private:
+  // A Cast from a low type to float32.
+  bool IsFromLow(int id) const;
   bool MayTake(int id) const;
 
   const PassState& state_;

@@ -45,8 +45,8 @@ bool UpdateGroup::Fuse(const UpdateExpressions::MadeOne& made_one) {
   return !NeedsItself(made_one);
 }
 
-// Those whose values the program has. A read of what an update outside of the group stored, with
-// another update in between, is an input.
+// Finds the reads whose values the program has: what a member stores, or what a variable holds just
+// before the first member that writes it. Other reads are inputs.
 void UpdateGroup::FindReads() {
   for (int number : group_) {
     for (const WrittenUpdate::Read& read : updates_[number].reads) {

@@ -4,11 +4,11 @@
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
 #include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
 #include "graph_passes/graph/union_find.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
@@ -19,12 +19,6 @@ using tensorflow::PartialTensorShape;
 
 constexpr char kRead[] = "ReadVariableOp";
 constexpr int kUnknown = kNoUpdate - 1;
-
-bool OnlyReads(const std::string& op) {
-  static const auto* names = new std::unordered_set<std::string>{
-      kRead, "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp"};
-  return names->count(op) != 0;
-}
 
 class Finder {
  public:
@@ -107,7 +101,7 @@ class Finder {
     return std::all_of(uses.begin(), uses.end(), [&](const InputPort& use) {
       const std::string& op = view_.node(use.node).op();
       if (reads_.Has(use.node)) return expressions_.Shape({use.node, 0}).IsCompatibleWith(shape);
-      return OnlyReads(op) || Assigns(op);
+      return OnlyReadsHandle(op) || Assigns(op);
     });
   }
 

@@ -124,6 +124,13 @@ bool NeverChanges(const std::string& op, const tensorflow::OpDef* op_def) {
   return op_def != nullptr && !HasElementDtype(op) && IsNeverChanged(*op_def);
 }
 
+bool OnlyReadsHandle(const std::string& op) {
+  static const auto* names =
+      new std::unordered_set<std::string>{"ReadVariableOp", "ResourceGather", "ResourceGatherNd",
+                                          "VariableShape", "VarIsInitializedOp"};
+  return names->count(op) != 0;
+}
+
 bool ReadsVariable(const std::string& op) {
   return op == "ReadVariableOp" || op == "VariableV2" || op == "Variable";
 }

@@ -33,6 +33,9 @@ bool NeverChanges(const std::string& op, const tensorflow::OpDef* op_def);
 bool ReadsVariable(const std::string& op);
 bool WritesVariable(const std::string& op);
 
+// The op takes the handle of a variable, and does not change the value.
+bool OnlyReadsHandle(const std::string& op);
+
 // Yields a weight: a constant, or values of a variable.
 bool YieldsWeight(const std::string& op);
 

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -37,10 +36,9 @@ bool BoundsBody(const std::string& op) {
 // Python may assign any variable that lives in eager mode.
 bool RunsPython(const std::string& op) { return op == "PyFunc" || op == "EagerPyFunc"; }
 
-bool OnlyReadsHandle(const std::string& op) {
-  static const auto* names = new std::unordered_set<std::string>{
-      kRead, "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp"};
-  return names->count(op) != 0 || absl::StartsWith(op, "TensorArray") ||
+// As OnlyReadsHandle(); or the op is on a handle of another kind than a variable's.
+bool LeavesVariables(const std::string& op) {
+  return OnlyReadsHandle(op) || absl::StartsWith(op, "TensorArray") ||
          absl::StartsWith(op, "Stack");
 }
 
@@ -77,7 +75,7 @@ class Hoister {
   bool MayWrite(int id) const {
     const tensorflow::OpDef* op = view_.op_def(id);
     if (op == nullptr) return true;
-    if (!op->is_stateful() || OnlyReadsHandle(op->name())) return false;
+    if (!op->is_stateful() || LeavesVariables(op->name())) return false;
     if (RunsPython(op->name())) return true;
     for (const auto& attr : view_.node(id).attr()) {
       if (attr.second.has_func() || attr.second.list().func_size() > 0) return true;
