@@ -27,6 +27,8 @@ pytest_plugins = [
     "support.accept",
     "support.commands",
     "support.dense_graph",
+    "support.gpu",
+    "support.results",
     "support.seconds",
     "support.step_times",
     "support.tiers",

@@ -46,6 +46,7 @@ NESTED = """
 """
 
 
+@pytest.mark.cpu("products become MatMuls for oneDNN")
 def test_what_a_compiled_function_calls_gets_no_form_for_kernels():
     text, ledger = rewritten_compiled(NESTED, ["step"], precision_mode=BF16)
     assert [each.compiled for each in ledger.functions] == [True, True]

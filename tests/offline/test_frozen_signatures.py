@@ -177,6 +177,7 @@ class Swish(tf.Module):
 
 
 @needs_onednn_in_bfloat16
+@pytest.mark.cpu("_MklSwish is fused for oneDNN")
 def test_a_session_fuses_a_swish_behind_a_bias(tmp_path):
     """A session fuses only if constants have no control inputs, as in calls without effects."""
     model = Swish()

@@ -9,6 +9,7 @@ from support.sessions_with_updates import MIXED, assert_same_updates, run_update
 
 import npu_precision
 
+pytestmark = pytest.mark.cpu("updates are fused on CPUs alone")
 tf1 = tf.compat.v1
 # The stock ops of Keras' optimizers are in tf.raw_ops of every TensorFlow.
 ops = tf.raw_ops

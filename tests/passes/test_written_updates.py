@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from support.sessions_with_updates import assert_same_updates, run_updates
 
+pytestmark = pytest.mark.cpu("updates are fused on CPUs alone")
 tf1 = tf.compat.v1
 SHAPE = [40, 17]
 RANDOM_GRAPHS = 60

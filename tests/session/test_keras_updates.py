@@ -11,7 +11,11 @@ from support.tf_versions import needs_functions_by_default, needs_onednn_in_bflo
 
 import npu_precision
 
-pytestmark = [needs_functions_by_default, needs_onednn_in_bfloat16]
+pytestmark = [
+    needs_functions_by_default,
+    needs_onednn_in_bfloat16,
+    pytest.mark.cpu("updates are fused on CPUs alone"),
+]
 # Grappler gives the first two an Rsqrt, which TensorFlow's kernel computes to two units; and it
 # multiplies the two factors of the last one first. The next product in bfloat16 makes more of it.
 INEXACT = ("RMSprop", "Adagrad", "SGD, clipped")

@@ -13,7 +13,10 @@ import npu_precision
 from npu_precision.npu_init import npu_config_proto
 
 tf1 = tf.compat.v1
-pytestmark = needs_kernels("bfloat16", "_MklLayerNorm")
+pytestmark = [
+    needs_kernels("bfloat16", "_MklLayerNorm"),
+    pytest.mark.cpu("_MklLayerNorm is a kernel of oneDNN"),
+]
 
 WIDTH = 64
 RANDOM = np.random.default_rng(0)

@@ -11,6 +11,7 @@ from tensorflow.core.framework import graph_pb2
 
 import npu_precision
 
+pytestmark = pytest.mark.cpu("updates are fused on CPUs alone")
 tf1 = tf.compat.v1
 SGD = "tensor:0 scalar:0 mul:0:1 variable:0 sub:3:2 store:0:4"
 LOW = [tf.bfloat16, tf.float16, tf.float32]

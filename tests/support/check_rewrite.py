@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
 import npu_precision
+from support import gpu
 from support.accept import accept
 from support.check_ledger import (
     CAST_MARK,
@@ -70,7 +71,8 @@ def check_rewrite(
     - only dtypes, Casts and names that Casts took over have changed: `expected` leaves out sources,
       devices and most attributes;
     - the ledger agrees with the graphs: `expected` does not cover it;
-    - both graphs give the same values and dtypes in a run: a text may be as expected and wrong.
+    - both graphs give the same values and dtypes in a run: a text may be as expected and wrong;
+    - beside a GPU, so does the graph that is decided for the GPU, in a run there.
 
     Args:
         graph: a text (see text_graph.py, text_functions.py) or a GraphDef.
@@ -124,6 +126,12 @@ def check_rewrite(
     if run:
         low = "bfloat16" if "bf" in (mode or options.get("precision_mode_v2") or "") else "float16"
         _check_values(before, after, fetches, init, TOLERANCE[low])
+        if gpu.is_beside_a_gpu():
+            with gpu.decided_for(gpu.device_names()):
+                on_gpu, _ = rewrite(before)
+                assert to_bytes(rewrite(on_gpu)[0]) == to_bytes(on_gpu)
+            with gpu.without_what_only_a_gpu_has():
+                _check_values(before, on_gpu, fetches, init, TOLERANCE[low], on_gpu=True)
     return Rewritten(after, ledger, text)
 
 
@@ -227,9 +235,9 @@ def _controls(node):
     return [name for name in node.input if name.startswith("^")]
 
 
-def _check_values(before, after, fetches, init, tolerance):
+def _check_values(before, after, fetches, init, tolerance, on_gpu=False):
     expected = _values_of_original(to_bytes(before), tuple(fetches), tuple(init))
-    for want, got in strict_zip(expected, run(after, fetches, init)):
+    for want, got in strict_zip(expected, run(after, fetches, init, on_gpu)):
         if want is None:  # an op without outputs
             continue
         assert got.dtype == want.dtype
@@ -244,9 +252,12 @@ def _values_of_original(data, fetches, init):
     return run(graph_pb2.GraphDef.FromString(data), fetches, init)
 
 
-def run(graph_def, fetches, init=()):
-    """The values of the nodes' first outputs, as TensorFlow alone computes them, on two CPUs."""
-    config = tf1.ConfigProto(device_count={"CPU": 2, "GPU": 0})
+def run(graph_def, fetches, init=(), on_gpu=False):
+    """The values of the nodes' first outputs, as TensorFlow alone computes them, on two CPUs.
+
+    on_gpu: nodes that have a kernel for a GPU run on it, if there is one.
+    """
+    config = tf1.ConfigProto(device_count={"CPU": 2, **({} if on_gpu else {"GPU": 0})})
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = -1
     with tf.Graph().as_default() as graph:

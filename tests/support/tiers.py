@@ -1,8 +1,9 @@
-"""The three tiers of tests, as a pytest plugin: --tier=fast, test (the default) or full.
+"""The tiers of tests, as a pytest plugin: --tier=fast, test (the default), full or gpu.
 
     fast   for use while editing: no other process, no browser, no training, tiny corpora
     test   every change must pass it: every file of tests takes part
     full   everything, with large random corpora; from new seeds if --hypothesis-seed names one
+    gpu    on a GPU: those of fast, and what else computes on it; see support/gpu.py
 
 Two marks say which tests the smaller tiers leave out. A test is `slow` if fast leaves it out. It is
 `full` if only the full tier runs it; its file has a short case of the same kind without the mark.
@@ -21,11 +22,13 @@ from hypothesis import HealthCheck, settings
 from support.tf_versions import LARGEST_SHARE
 
 # By tier: the marks that it leaves out, the share of a random corpus, and the minutes that a run
-# may take on two quiet cores. The minutes are only shown: no run fails because it takes longer.
+# may take on two quiet cores; of gpu, on 16 beside a GPU. The minutes are only shown: no run fails
+# because it takes longer.
 TIERS = {
     "fast": (("slow", "full"), 0.02, 2),
     "test": (("full",), 0.1, 12),
     "full": ((), 1.0, 60),
+    "gpu": (("slow", "full"), 0.02, 5),
 }
 
 # The rooms where every test is slow, and why. The fast tier does not even import them.
@@ -43,6 +46,19 @@ SLOW_ROOMS = {
     "project": "starts compilers and scripts",
     "training": "trains",
     "tuning": "runs whole models, many times",
+}
+# By room or file that the tier gpu has too: the marks that it leaves out there.
+GPU_TOO = {
+    "accuracy": ("full",),
+    "amp": ("full",),
+    "cli/test_compare.py": ("full",),
+    "cli/test_compare_outputs.py": ("full",),
+    "cli/test_doctor.py": ("full",),
+    "flight": ("full",),
+    "guard": ("full",),
+    "loss_scaling": ("full",),
+    "models/test_numerics_corpus.py": (),
+    "training/test_comparer.py": ("full",),
 }
 # A test that asks for one of these starts a process.
 SLOW_FIXTURES = {"chromium", "pipeline_driver", "run_cold_python", "run_python", "run_workers"}
@@ -117,11 +133,20 @@ def room_of(nodeid):
     return folders[1] if len(folders) > 2 else ""
 
 
+def _gpu_too(nodeid):
+    """The marks that the tier gpu leaves out in this file, or None if it is as the fast one."""
+    path = nodeid.split("::")[0].partition("/")[2]
+    return GPU_TOO.get(path, GPU_TOO.get(room_of(nodeid)))
+
+
 def pytest_ignore_collect(collection_path, config):
-    """Keeps the fast tier from importing rooms that it leaves out."""
-    if config.getoption("tier") != "fast" or config.rootpath not in collection_path.parents:
+    """Keeps a small tier from importing what it leaves out."""
+    tier = config.getoption("tier")
+    if tier not in ("fast", "gpu") or config.rootpath not in collection_path.parents:
         return None
     relative = collection_path.relative_to(config.rootpath).as_posix()
+    if tier == "gpu" and _gpu_too(relative) is not None:
+        return None
     return room_of(relative) in SLOW_ROOMS or None
 
 
@@ -145,9 +170,12 @@ def pytest_make_collect_report(collector):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Deselects the tests that the tier leaves out."""
-    marks = TIERS[config.getoption("tier")][0]
+    tier = config.getoption("tier")
     kept, left_out = [], []
     for item in items:
+        marks = TIERS[tier][0]
+        if tier == "gpu" and _gpu_too(item.nodeid) is not None:
+            marks = _gpu_too(item.nodeid)
         (left_out if any(map(item.get_closest_marker, marks)) else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
