@@ -19,6 +19,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # For example: make test PYTEST_FLAGS="-k mixlist -x"
 PYTEST_FLAGS ?= -n 2 --dist worksteal
+# For `make test-gpu` and `make bench-gpu`: a Python whose TensorFlow sees a GPU.
+GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
 PYTHON_FILES = $(wildcard *.py benchmarks cc examples npu_precision report_page/*.py tests wheels)
 # Checks and formats what the page of reports is made of, with the Node.js of the environment.
@@ -28,7 +30,7 @@ PRETTIER = $(NODE) node_modules/prettier/bin/prettier.cjs
 SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema
 CXX_FILES = $(shell find cc graph_passes tests wheels -name '*.h' -o -name '*.cc')
 
-.PHONY: help demo test test-fast test-full test-others test-all sanitize replay mutate bench numerics wheel \
+.PHONY: help demo test test-fast test-full test-others test-all test-gpu bench-gpu gpu-library sanitize replay mutate bench numerics wheel \
   test-wheel build known-parts page-packages lint format reference docs pictures bazel bazel-build lock clean
 
 help: ## this list
@@ -57,8 +59,8 @@ NOX_O1 = NPU_PRECISION_CXXFLAGS=-O1 $(BIN)/nox
 test-others: $(VENV)/.requirements page-packages ## run the fast tests with TensorFlow 1.15 and 2.21, and the documents with Keras 3
 	$(NOX_O1) -s tf115 tf221 -- --tier=fast -n 2 --dist worksteal
 	$(NOX_O1) -R -s tf221 -- tests/project/test_examples.py tests/cli/test_cli_docs.py \
-	  tests/project/test_demo.py tests/project/test_live_rows.py \
-	  -k "readme or policy or tutorial or demo or live"
+	  tests/project/test_demo.py tests/project/test_live_rows.py tests/project/test_gpu_rows.py \
+	  -k "readme or policy or tutorial or demo or live or gpu"
 
 test-all: $(VENV)/.requirements page-packages ## test with every TensorFlow whose Python is found, with nox
 	$(BIN)/nox -- $(PYTEST_FLAGS)
@@ -82,6 +84,19 @@ SUITE ?= steps
 KNOWN_SUITE = $(if $(filter $(SUITE),$(SUITES)),,$(error SUITE: got '$(SUITE)', expected one of $(SUITES)))
 bench: $(VENV)/.installed build ## time steps next to float32 and TensorFlow's, or SUITE=rewrite, ... (BENCH_FLAGS=--help)
 	$(KNOWN_SUITE)$(BIN)/python benchmarks/$(SUITE).py $(BENCH_FLAGS)
+
+# For example: make test-gpu GPU_PYTHON=python3 GPU_FLAGS="--failed-from build/gpu/tests.xml"
+# Such a machine may have its packages on this path alone.
+test-gpu bench-gpu: export PYTHONPATH := $(PYTHONPATH)
+test-gpu: gpu-library ## run the tests that compute on a GPU, on this machine's (GPU_FLAGS=--help)
+	$(GPU_PYTHON) -m pytest --tier=gpu -n auto --dist worksteal $(GPU_FLAGS)
+
+bench-gpu: gpu-library ## time steps on this machine's GPU (GPU_FLAGS=--help)
+	$(GPU_PYTHON) benchmarks/gpu.py $(GPU_FLAGS)
+
+# Where there is no compiler, NPU_PRECISION_LIBRARY names a library that was built elsewhere.
+gpu-library:
+	$(if $(NPU_PRECISION_LIBRARY),,@$(GPU_PYTHON) setup.py --quiet build_ext --inplace)
 
 # For example: make numerics NUMERICS_FLAGS="--only attention --modes bf16,fp16 --blame"
 numerics: $(VENV)/.installed build ## compare the ends of small programs with float32's (NUMERICS_FLAGS=--help)

@@ -1,0 +1,86 @@
+"""The contenders on a GPU, and the settings of TensorFlow in which each runs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+
+import tensorflow as tf
+from gpu_rows import Row
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
+
+import npu_precision
+
+tf1 = tf.compat.v1
+BASELINE = "float32"
+EXACT = "no tf32"
+
+
+@dataclasses.dataclass(frozen=True)
+class Contender:
+    """A contender.
+
+    Attributes:
+        policy: Keras' policy of the model.
+        mode: our precision_mode, or None.
+        is_amp: whether TensorFlow's auto_mixed_precision runs.
+        has_tf32: whether float32's products and convolutions may be computed in TF32.
+    """
+
+    policy: str = "float32"
+    mode: str | None = None
+    is_amp: bool = False
+    has_tf32: bool = True
+
+    @contextlib.contextmanager
+    def settings(self) -> Iterator[None]:
+        """Context in which its functions and sessions run."""
+        experimental = tf.config.experimental
+        tf32_before = experimental.tensor_float_32_execution_enabled()
+        options_before = tf.config.optimizer.get_experimental_options()
+        amp_before = options_before.get("auto_mixed_precision", False)
+        experimental.enable_tensor_float_32_execution(self.has_tf32)
+        tf.config.optimizer.set_experimental_options({"auto_mixed_precision": self.is_amp})
+        try:
+            with npu_precision.autocast(self.options) if self.mode else contextlib.nullcontext():
+                yield
+        finally:
+            experimental.enable_tensor_float_32_execution(tf32_before)
+            tf.config.optimizer.set_experimental_options({"auto_mixed_precision": amp_before})
+
+    @property
+    def options(self) -> npu_precision.PrecisionOptions:
+        """The options of our mode."""
+        return npu_precision.PrecisionOptions(precision_mode=self.mode)
+
+    def config(self) -> tf1.ConfigProto:
+        """The ConfigProto of its sessions."""
+        if self.mode:
+            return npu_precision.npu_config_proto(precision_mode=self.mode)
+        config = tf1.ConfigProto()
+        if self.is_amp:
+            rewrite_options = config.graph_options.rewrite_options
+            rewrite_options.auto_mixed_precision = RewriterConfig.ON
+        return config
+
+
+CONTENDERS = {
+    BASELINE: Contender(),
+    EXACT: Contender(has_tf32=False),
+    "tf amp": Contender(is_amp=True),
+    "keras fp16": Contender(policy="mixed_float16"),
+    "keras bf16": Contender(policy="mixed_bfloat16"),
+    "npu fp16": Contender(mode="allow_mix_precision"),
+    "npu bf16": Contender(mode="allow_mix_precision_bf16"),
+}
+
+
+def of_row(row: Row) -> list[str]:
+    """The names of the contenders that take part in a row."""
+    names = list(CONTENDERS)
+    if row.is_compiled:
+        names.remove("tf amp")  # Grappler leaves out what XLA compiles.
+    if row.kind == "frozen":
+        names = [name for name in names if CONTENDERS[name].policy == "float32"]
+    return names
