@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from support import ROOT, warm_python, workers
+from support import ROOT, python_path, warm_python, workers
 from support.compiled import compile_program
 
 # TensorFlow's start-up messages would bury the output of a failing test.
@@ -85,6 +85,7 @@ def run_python(tmp_path):
         path = tmp_path / "script.py"
         path.write_text(script)
         own = {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "0", **environment}
+        own["PYTHONPATH"] = python_path(own["PYTHONPATH"])
         command = [str(path), *map(str, args)]
         options = {"cwd": tmp_path, "env": {**os.environ, **own}, "timeout": timeout}
         if cold or not warm_python.fits(environment):

@@ -59,7 +59,9 @@ class Workers:
 
 
 def _start(contender: str) -> subprocess.Popen:
-    path = os.pathsep.join([str(FOLDER.parent), str(FOLDER.parent.parent)])
+    # The packages may be on this process's path alone.
+    given = filter(None, [os.environ.get("PYTHONPATH")])
+    path = os.pathsep.join([str(FOLDER.parent), str(FOLDER.parent.parent), *given])
     environment = {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
     return subprocess.Popen(
         [sys.executable, "-m", "numerics.worker", contender],

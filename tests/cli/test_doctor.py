@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from support import ROOT
+from support import ROOT, python_path
 
 from npu_precision import _library_file
 from npu_precision.doctor import facts, findings, mode_costs
@@ -107,7 +107,7 @@ def process(tmp_path):
     def run(*arguments, fake=(), **environment):
         for name, text in dict(fake).items():
             (tmp_path / f"{name}.py").write_text(text)
-        path = os.pathsep.join([str(tmp_path), str(ROOT)])
+        path = python_path(tmp_path, ROOT)
         return subprocess.run(
             [sys.executable, "-B", "-m", "npu_precision_command", "doctor", *arguments],
             cwd=str(tmp_path),

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from support import ROOT
+from support import ROOT, python_path
 from support.tiers import mostly_full
 
 pytest.importorskip("matplotlib", reason="the benchmarks are for the default environment")
@@ -27,7 +27,7 @@ ROOMS = sorted(
 
 def numerics(*flags):
     command = [sys.executable, "-m", "numerics", *flags]
-    path = os.pathsep.join([str(ROOT / "benchmarks"), str(ROOT)])
+    path = python_path(ROOT / "benchmarks", ROOT)
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 

@@ -29,7 +29,7 @@ if __name__ == "__main__":
 def run(tmp_path):
     def start(*arguments):
         command = [sys.executable, "-m", "npu_precision", *arguments]
-        variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+        variables = {**os.environ, "PYTHONPATH": python_path(ROOT)}
         return subprocess.run(
             command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120
         )

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from support import ROOT, warm_python
+from support import ROOT, python_path, warm_python
 
 _TAIL = 4000
 # A part of a worker's stderr if another process has its port.
@@ -117,7 +117,7 @@ def _task(command, task, here, index, environment):
 
 
 def _variables(place, environment):
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CONFIG": json.dumps(place)}
+    variables = {**os.environ, "PYTHONPATH": python_path(ROOT), "TF_CONFIG": json.dumps(place)}
     variables.update(environment or {})
     return variables
 
