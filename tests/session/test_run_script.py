@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import subprocess
 import sys
 
 import pytest
-
-ROOT = next(path for path in pathlib.Path(__file__).parents if (path / "setup.py").exists())
+from support import ROOT, python_path
 
 SCRIPT = """
 import sys
