@@ -40,7 +40,10 @@ bool IsConvolution(const std::string& op) { return op == "Conv2D" || op == kDept
 class ScaleFolder {
  public:
   explicit ScaleFolder(PassState* state)
-      : state_(state), view_(state->view()), site_(*state), chains_(view_, site_) {}
+      : state_(state),
+        view_(state->view()),
+        site_(*state, FusionSite::Devices::kCpusAndGpus),
+        chains_(view_, site_) {}
 
   void Run() {
     for (int id : InOrderOfNames(view_, OpSet(view_, IsConvolution).Ids())) FindFold(id);

@@ -22,8 +22,11 @@ constexpr int kMostCopies = 8;
 
 }  // namespace
 
-FusionSite::FusionSite(const PassState& state)
-    : state_(state), view_(state.view()), is_control_producer_(ControlProducers(state.view())) {
+FusionSite::FusionSite(const PassState& state, Devices devices)
+    : state_(state),
+      view_(state.view()),
+      devices_(devices),
+      is_control_producer_(ControlProducers(state.view())) {
   for (int id = 0; id < view_.size(); ++id) {
     for (std::string& name : ColocatedWith(view_.node(id))) {
       if (name != view_.node(id).name()) colocated_with_.insert(std::move(name));
@@ -33,8 +36,11 @@ FusionSite::FusionSite(const PassState& state)
 
 bool FusionSite::MayChange(int id) const {
   const NodeDef& node = view_.node(id);
-  return view_.op_def(id) != nullptr && state_.context.fed.count(node.name()) == 0 &&
-         state_.context.support->KindOf(node) == DeviceKind::kCpu && !IsNamedByUser(node);
+  if (view_.op_def(id) == nullptr || state_.context.fed.count(node.name()) != 0) return false;
+  const DeviceKind device = state_.context.support->KindOf(node);
+  const bool is_there = device == DeviceKind::kCpu ||
+                        (devices_ == Devices::kCpusAndGpus && device == DeviceKind::kGpu);
+  return is_there && !IsNamedByUser(node);
 }
 
 bool FusionSite::IsPrivate(int id) const {
@@ -47,8 +53,8 @@ bool FusionSite::IsPrivate(int id) const {
 bool FusionSite::MayBecome(int id, const std::string& op) const {
   const NodeDef& node = view_.node(id);
   ListColor before, after;
-  return MayChange(id) && !IsNamedAs(node.name(), OpsOf(node), &before) &&
-         !IsNamedAs(node.name(), {op}, &after) && before == after;
+  return MayChange(id) && !IsNamedAs(node, OpsOf(node), &before) &&
+         !IsNamedAs(node, {op}, &after) && before == after;
 }
 
 bool FusionSite::MayVanish(int id) const { return IsPrivate(id) && MayChange(id); }
@@ -63,13 +69,13 @@ bool FusionSite::WaitsForOthers(int id) const {
 
 bool FusionSite::IsNamedByUser(const NodeDef& node) const {
   ListColor color;
-  return IsNamedAs(node.name(), OpsOf(node), &color);
+  return IsNamedAs(node, OpsOf(node), &color);
 }
 
-bool FusionSite::IsNamedAs(const std::string& node, const std::vector<std::string>& ops,
+bool FusionSite::IsNamedAs(const NodeDef& node, const std::vector<std::string>& ops,
                            ListColor* color) const {
   const DecideContext& context = state_.context;
-  const std::string name = NameInMixlist(node);
+  const std::string name = NameInMixlist(node.name());
   if (context.custom_dtypes != nullptr) {
     if (context.custom_dtypes->OfName(name) != nullptr) return true;
     for (const std::string& op : ops) {
@@ -78,7 +84,8 @@ bool FusionSite::IsNamedAs(const std::string& node, const std::vector<std::strin
   }
   Listing listing;
   // Contradicting patterns are reported when all nodes are decided.
-  const bool found = context.lists->OfNode(name, ops, DeviceKind::kCpu, &listing).ok();
+  const DeviceKind device = context.support->KindOf(node);
+  const bool found = context.lists->OfNode(name, ops, device, &listing).ok();
   *color = listing.color;
   return !found || listing.edited != Edited::kNo;
 }

@@ -21,11 +21,13 @@ namespace npu_precision {
 
 class FusionSite {
  public:
-  // `state` must outlive this object, which is about state.view().
-  explicit FusionSite(const PassState& state);
+  enum class Devices : unsigned char { kCpus, kCpusAndGpus };
 
-  // Whether the node may become another op under its name: it is placed on a CPU, TensorFlow knows
-  // its op, no file of the user names it, and the caller does not feed it.
+  // `state` must outlive this object, which is about state.view(). `devices`: where the pass gains.
+  explicit FusionSite(const PassState& state, Devices devices = Devices::kCpus);
+
+  // Whether the node may become another op under its name: it is placed on one of the devices,
+  // TensorFlow knows its op, no file of the user names it, and the caller does not feed it.
   bool MayChange(int id) const;
   // MayChange, no file of the user names the node or the other op, and the lists have both ops in
   // the same color.
@@ -62,13 +64,15 @@ class FusionSite {
 
  private:
   bool IsNamedByUser(const tensorflow::NodeDef& node) const;
-  // Whether a line of the user's mixlist names the node or one of its `ops`. `color` gets its list.
-  bool IsNamedAs(const std::string& node, const std::vector<std::string>& ops,
+  // Whether a line of the user's mixlist names the node, or names it if it has one of these ops.
+  // `color` gets its list then.
+  bool IsNamedAs(const tensorflow::NodeDef& node, const std::vector<std::string>& ops,
                  ListColor* color) const;
   bool WaitsForOthers(int id) const;
 
   const PassState& state_;
   const GraphView& view_;
+  const Devices devices_;
   const std::vector<bool> is_control_producer_;
   std::unordered_set<std::string> colocated_with_;  // names of nodes that others are colocated with
 };

@@ -37,7 +37,8 @@ bool IsVector(const tensorflow::PartialTensorShape& shape, int64_t channels) {
 
 class Writer {
  public:
-  explicit Writer(PassState* state) : state_(state), view_(state->view()), site_(*state) {}
+  explicit Writer(PassState* state)
+      : state_(state), view_(state->view()), site_(*state, FusionSite::Devices::kCpusAndGpus) {}
 
   void Run() {
     std::vector<TrainedNorm> norms;
