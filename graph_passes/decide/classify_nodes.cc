@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
+#include "graph_passes/analysis/gated_tails.h"
 #include "graph_passes/analysis/reference_reads.h"
 #include "graph_passes/decide/apply_custom_dtypes.h"
 #include "graph_passes/decide/kept_by_mark.h"
@@ -93,6 +94,7 @@ class Classifier {
     TF_RETURN_IF_ERROR(LookUpOp(id, node));
     ListAsFused(view_.node(id), &node->listing);
     ListByMark(view_.node(id), &node->listing);
+    ListAsGated(id, &node->listing);
     // The lists have op types only, and Einsum is on the list of the products.
     if (!einsums_.Has(id) || node->listing.edited != Edited::kNo) return Status();
     const NodeDef& def = view_.node(id);
@@ -107,6 +109,16 @@ class Classifier {
   static void ListAsFused(const NodeDef& def, Listing* listing) {
     if (listing->edited != Edited::kNo || !HasFusedMark(def)) return;
     static const std::string* const place = new std::string("its kernel");
+    *listing = {ListColor::kGray, place, false, Edited::kNo};
+  }
+
+  // On a CPU it is slower in a low type, but where it is fused into a product: see activations.h.
+  void ListAsGated(int id, Listing* listing) const {
+    if (listing->edited != Edited::kNo || listing->color != ListColor::kBlack ||
+        !IsGatedTail(view_, id) || context_.support->KindOf(view_.node(id)) != DeviceKind::kGpu) {
+      return;
+    }
+    static const std::string* const place = new std::string("what it weighs");
     *listing = {ListColor::kGray, place, false, Edited::kNo};
   }
 

@@ -58,7 +58,7 @@ void ConcludeNode(int id, const GrayExplainer& explain, DecideState* state) {
 
 void Conclude(DecideState* state) {
   const GrayExplainer explain(state->view, state->context, state->classes, state->leader,
-                              state->groups, state->decisions);
+                              state->groups, state->small_operands, state->decisions);
   for (int id = 0; id < state->view.size(); ++id) ConcludeNode(id, explain, state);
 }
 

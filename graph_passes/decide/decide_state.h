@@ -11,6 +11,7 @@
 #include "graph_passes/decide/decision.h"
 #include "graph_passes/decide/group_state.h"
 #include "graph_passes/decide/nodes_by_reason.h"
+#include "graph_passes/decide/small_operands.h"
 #include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/graph_view.h"
 
@@ -34,6 +35,7 @@ struct DecideState {
   std::vector<Accumulator> accumulators;
   NodesByReason lowered_anyway;  // nodes that a keep rule would keep, in a mode that lowers them
   std::vector<int> leader;       // by group: the group that decides for it; from shared_dtypes
+  SmallOperands small_operands;
 };
 
 }  // namespace npu_precision

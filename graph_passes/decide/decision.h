@@ -27,6 +27,7 @@ enum class Reason : unsigned char {
   kUnlisted,
   kGrayFollowsLowered,
   kGrayFollowsKept,
+  kSmallOperand,
   kGrayFollowsConsumers,
   kGrayNoVotes,
   kNeutralSource,

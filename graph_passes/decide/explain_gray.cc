@@ -12,8 +12,14 @@ using tensorflow::DataType;
 
 GrayExplainer::GrayExplainer(const GraphView& view, const DecideContext& context,
                              const NodeClasses& classes, const std::vector<int>& leader,
-                             const std::vector<GroupState>& groups, const Decisions& before)
-    : view_(view), context_(context), classes_(classes), leader_(leader), groups_(groups) {
+                             const std::vector<GroupState>& groups, const SmallOperands& small,
+                             const Decisions& before)
+    : view_(view),
+      context_(context),
+      classes_(classes),
+      leader_(leader),
+      groups_(groups),
+      small_(small) {
   FindDecidersOfHandles(before);
 }
 
@@ -45,11 +51,12 @@ bool GrayExplainer::ByPredecessors(int id, bool changes, Decision* decision) con
     // The vote on a dtype that stays does not explain why another dtype changed.
     if (changes && groups_[leader_[view_.first_group(id) + group]].vote == Vote::kKept) continue;
     int voter;
-    const Vote vote = VoteOn(view_, leader_, groups_, context_.NewDtype(), id, k, &voter);
+    const Vote vote = VoteOn(view_, leader_, groups_, small_, context_.NewDtype(), id, k, &voter);
     strongest = std::max(strongest, vote);
     if (vote != wanted) continue;
     decision->cause = voter;
     decision->reason = changes ? Reason::kGrayFollowsLowered : Reason::kGrayFollowsKept;
+    if (changes) NameSmallOperand(id, decision);
     return true;
   }
   if (strongest == Vote::kLowered) {
@@ -64,6 +71,20 @@ bool GrayExplainer::ByPredecessors(int id, bool changes, Decision* decision) con
   }
   if (unknown) decision->reason = Reason::kGrayNoVotes;
   return unknown;
+}
+
+// Names the operand that would have kept the node if it were larger.
+void GrayExplainer::NameSmallOperand(int id, Decision* decision) const {
+  for (int k = 0; k < view_.num_inputs(id); ++k) {
+    int kept;
+    if (small_.count({id, k}) == 0 ||
+        VoteOn(view_, leader_, groups_, {}, context_.NewDtype(), id, k, &kept) != Vote::kKept) {
+      continue;
+    }
+    decision->cause = kept;
+    decision->reason = Reason::kSmallOperand;
+    return;
+  }
 }
 
 // Names another node of the class: the first whose own reason agrees with the decision of the
@@ -122,7 +143,7 @@ bool GrayExplainer::Decides(int id, int group, Reason own) const {
   for (int k = 0; k < view_.num_inputs(id); ++k) {
     int voter;
     if (view_.inputs(id)[k].group != kFixedDtype && context_.Changes(view_.inputs(id)[k].dtype) &&
-        VoteOn(view_, leader_, groups_, context_.NewDtype(), id, k, &voter) == vote) {
+        VoteOn(view_, leader_, groups_, small_, context_.NewDtype(), id, k, &voter) == vote) {
       return true;
     }
   }

@@ -20,7 +20,7 @@ class GrayExplainer {
   // outlive this object, except `before`.
   GrayExplainer(const GraphView& view, const DecideContext& context, const NodeClasses& classes,
                 const std::vector<int>& leader, const std::vector<GroupState>& groups,
-                const Decisions& before);
+                const SmallOperands& small, const Decisions& before);
 
   // Sets reason and cause of node `id`; `changes` is whether the node changes.
   void Explain(int id, bool changes, Decision* decision) const;
@@ -30,6 +30,7 @@ class GrayExplainer {
 
  private:
   bool ByPredecessors(int id, bool changes, Decision* decision) const;
+  void NameSmallOperand(int id, Decision* decision) const;
   void ByItsClass(int id, Decision* decision) const;
   void FindDecidersOfHandles(const Decisions& before);
   bool Decides(int id, int group, Reason own) const;
@@ -39,6 +40,7 @@ class GrayExplainer {
   const NodeClasses& classes_;
   const std::vector<int>& leader_;
   const std::vector<GroupState>& groups_;
+  const SmallOperands& small_;
   std::unordered_map<int, int> decider_of_handle_;  // node id, by the leader of the handle's class
 };
 

@@ -23,6 +23,8 @@ const std::vector<ReasonRow>& Reasons() {
        "gray; {cause} feeds it and was lowered, and no input that votes was kept"},
       {Reason::kGrayFollowsKept, "gray_follows_kept", ReasonKind::kVotes, false,
        "gray; {cause} feeds it and was kept"},
+      {Reason::kSmallOperand, "small_operand", ReasonKind::kVotes, false,
+       "gray; what feeds it was lowered, but for {cause}, which is small beside that and is cast"},
       {Reason::kGrayFollowsConsumers, "gray_follows_consumers", ReasonKind::kVotes, true,
        "gray; it only moves values, nothing that feeds it votes, and what reads it, such as "
        "{cause}, is lowered"},

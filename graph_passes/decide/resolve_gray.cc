@@ -21,10 +21,11 @@ std::unordered_map<int, std::vector<int>> SharedClasses(const std::vector<int>& 
 
 class Resolver {
  public:
-  Resolver(const GraphView& view, const std::vector<int>& leader, tensorflow::DataType low_type,
-           std::vector<GroupState>* groups)
+  Resolver(const GraphView& view, const std::vector<int>& leader, const SmallOperands& small,
+           tensorflow::DataType low_type, std::vector<GroupState>* groups)
       : view_(view),
         leader_(leader),
+        small_(small),
         low_type_(low_type),
         groups_(*groups),
         classes_(SharedClasses(leader)) {}
@@ -56,7 +57,7 @@ class Resolver {
     GroupState& state = groups_[leader];
     if (state.kind == GroupState::kDecided) return;
     int voter;
-    Vote vote = VoteOn(view_, leader_, groups_, low_type_, id, index, &voter);
+    Vote vote = VoteOn(view_, leader_, groups_, small_, low_type_, id, index, &voter);
     if (state.kind == GroupState::kFollowsOrKeeps && vote == Vote::kLowered) vote = Vote::kKept;
     if (vote <= state.vote) return;
     state.vote = vote;
@@ -76,6 +77,7 @@ class Resolver {
 
   const GraphView& view_;
   const std::vector<int>& leader_;
+  const SmallOperands& small_;
   const tensorflow::DataType low_type_;
   std::vector<GroupState>& groups_;
   const std::unordered_map<int, std::vector<int>> classes_;
@@ -84,19 +86,20 @@ class Resolver {
 
 }  // namespace
 
-void ResolveGray(const GraphView& view, const std::vector<int>& leader,
+void ResolveGray(const GraphView& view, const std::vector<int>& leader, const SmallOperands& small,
                  tensorflow::DataType low_type, std::vector<GroupState>* groups) {
-  Resolver(view, leader, low_type, groups).Run();
+  Resolver(view, leader, small, low_type, groups).Run();
 }
 
 Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
-            const std::vector<GroupState>& groups, tensorflow::DataType low_type, int id, int index,
-            int* voter) {
+            const std::vector<GroupState>& groups, const SmallOperands& small,
+            tensorflow::DataType low_type, int id, int index, int* voter) {
   const OutputPort direct = view.fanin(id)[index];
   const OutputPort port = view.LookThroughInserted(direct);
   *voter = port.node;
   // A bias is a row beside many: a Cast of it costs nothing.
   if (index == 1 && view.node(id).op() == "BiasAdd") return Vote::kUnknown;
+  if (small.count({id, index}) != 0) return Vote::kUnknown;
   if (view.op_def(port.node) == nullptr) return Vote::kKept;
   if (port.node != direct.node) {
     const tensorflow::DataType dtype = view.dtype(port);

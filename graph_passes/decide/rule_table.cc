@@ -24,6 +24,7 @@
 #include "graph_passes/decide/resolve_gray.h"
 #include "graph_passes/decide/shared_dtypes.h"
 #include "graph_passes/decide/slow_kernels.h"
+#include "graph_passes/decide/small_operands.h"
 #include "graph_passes/decide/value_updates.h"
 #include "graph_passes/decide/variable_updates.h"
 #include "graph_passes/decide/window_sums.h"
@@ -173,8 +174,15 @@ Status ShareDtypes(DecideState* state) {
   return Status();
 }
 
+Status SilenceSmallOperands(DecideState* state) {
+  state->small_operands = FindSmallOperands(state->view, state->values, state->context,
+                                            state->classes, state->decisions);
+  return Status();
+}
+
 Status ResolveGrayByVotes(DecideState* state) {
-  ResolveGray(state->view, state->leader, state->context.NewDtype(), &state->groups);
+  ResolveGray(state->view, state->leader, state->small_operands, state->context.NewDtype(),
+              &state->groups);
   return Status();
 }
 
@@ -284,6 +292,8 @@ const std::vector<DecideRule>& DecideRules() {
        MixesAllWhite, LowerAllWhite},
       {"shared_dtypes", "after all rules about single groups; before votes are counted", Always,
        ShareDtypes},
+      {"small_operands", "after the keep rules, whose nodes have a vote whatever their size", Mixes,
+       SilenceSmallOperands},
       {"resolve_gray", "after shared_dtypes, whose classes have one vote", Always,
        ResolveGrayByVotes},
       {"follow_consumers", "after resolve_gray, which leaves gray nodes without votes",

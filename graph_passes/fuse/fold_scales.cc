@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph_passes/analysis/moderate_scales.h"
 #include "graph_passes/decide/kept_by_mark.h"
 #include "graph_passes/fuse/channel_chains.h"
 #include "graph_passes/fuse/convolution_padding.h"
@@ -32,8 +33,6 @@ constexpr int kRank = 4, kChannels = 3;
 constexpr int64_t kPasses = 4;
 // A bound on the nodes that compute a scale and an offset.
 constexpr size_t kMostBehind = 64;
-// With such an epsilon, a scale is at most 3,200 times gamma, which float16 holds.
-constexpr double kSafeEpsilon = 1e-7;
 
 bool IsConvolution(const std::string& op) { return op == "Conv2D" || op == kDepthwise; }
 
@@ -137,31 +136,14 @@ class ScaleFolder {
     return state_->context.support->CanRun(like, norm);
   }
 
-  // A float16 holds no scaled weight above 65504. A batch norm with a tiny epsilon has such scales
-  // where a channel is always zero.
+  // A float16 holds no scaled weight above 65504.
   bool FitsLowType(const ChannelChain& chain) const {
     if (state_->context.mode.low_type != tensorflow::DT_HALF) return true;
-    return std::all_of(chain.steps.begin(), chain.steps.end(),
-                       [this](const ChannelChain::Step& step) {
-                         return view_.node(step.node).op() != "Mul" || IsModerate(step.vector);
-                       });
-  }
-
-  bool IsModerate(const OutputPort& tensor) const {
-    const auto moves = [this](int id) {
-      return view_.IsTransparent(id) || MovesValues(view_.node(id).op());
-    };
-    const int id = view_.LookThrough(tensor, moves).node;
-    const auto inputs = view_.fanin(id);
-    const std::string& op = view_.node(id).op();
-    if (op == "Mul" && inputs.size() == 2) return IsModerate(inputs[0]) && IsModerate(inputs[1]);
-    if (op != "Rsqrt" || inputs.empty()) return IsNeutralSource(op);
-    const int sum = inputs[0].node;
-    double epsilon = 0;
-    return AddsTensors(view_.node(sum).op()) && view_.num_fanin(sum) == 2 &&
-           (site_.Number(view_.fanin(sum)[0], &epsilon) ||
-            site_.Number(view_.fanin(sum)[1], &epsilon)) &&
-           epsilon >= kSafeEpsilon;
+    return std::all_of(
+        chain.steps.begin(), chain.steps.end(), [this](const ChannelChain::Step& step) {
+          return view_.node(step.node).op() != "Mul" ||
+                 IsModerateScale(view_, state_->values, state_->context.fed, step.vector);
+        });
   }
 
   bool IsCheap(const ChannelChain& chain) const {

@@ -212,7 +212,8 @@ def _no_vote(body: Body, node: LedgerNode, producer: LedgerNode) -> str:
         return _DOES_NOT_VOTE[shared.reason]
     # These reasons say that all votes on the node agree.
     is_without_votes = node.reason in ("gray_no_votes", "gray_follows_consumers")
-    is_kept = node.reason == "gray_follows_lowered" and producer.decision == "kept"
+    is_lowered = node.reason in ("gray_follows_lowered", "small_operand")
+    is_kept = is_lowered and producer.decision == "kept"
     return _VOTE_IS_NOT_HEARD if is_without_votes or is_kept else ""
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.check_rewrite import check_rewrite
+from support.gpu import decided_for
 from support.text_graph import read_graph
-from support.tf_versions import needs_kernels
+from support.tf_versions import needs_gpu_kernels, needs_kernels
 
 import npu_precision
 
@@ -375,3 +376,15 @@ def test_values_are_as_near_to_float64_as_without_it():
         )
         errors.append(np.abs(run(rewritten) - exact).max())
     assert errors[0] < 1.5 * errors[1]
+
+
+@needs_gpu_kernels
+@pytest.mark.parametrize("mode", ["allow_mix_precision", BF16])
+def test_on_a_gpu_it_is_folded_or_fused_too(mode):
+    with decided_for(["CPU:0", "GPU:0"]):
+        assert folded(check(f"{CONVOLUTION}{NORM}", None, mode=mode)) == {
+            "norm": ("AddV2", "BiasAdd of conv")
+        }
+        lines = "read = Relu(conv)\nscaled = Mul(read, s)\nend = AddV2(scaled, t)"
+        result = check(f"{CONVOLUTION}{lines}\nlast = LogSoftmax(end)", None, mode=mode)
+        assert written(result) == {"end": ("AddV2", "FusedBatchNormV3")}

@@ -7,9 +7,14 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.gpu import decided_for
 from support.live_rewrite import rewrite_and_run
 from support.text_graph import random_values
-from support.tf_versions import need_kernels, needs_gradients_of_means_by_shape
+from support.tf_versions import (
+    need_kernels,
+    needs_gpu_kernels,
+    needs_gradients_of_means_by_shape,
+)
 
 import npu_precision
 
@@ -386,3 +391,20 @@ def test_a_gradient_of_another_factor_is_another_form():
     two.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(6.0))
     assert rewritten(graph)[1] == FUSED
     assert rewritten(changed)[1] == []
+
+
+@needs_gpu_kernels
+@pytest.mark.parametrize(("mode", "low"), sorted(MODES.items()))
+def test_on_a_gpu_it_is_written_so_too(mode, low):
+    graph = graph_of(keras3, layer=True)
+    with decided_for(["CPU:0", "GPU:0"]):
+        on_gpu, after = rewritten(graph, mode)
+    assert after == FUSED
+    assert {tf.as_dtype(node.attr["T"].type).name for node in on_gpu.node if node.op in FUSED} == {
+        low
+    }
+    expected = values_of(graph)
+    for name, got, exact in zip(fetches_of(graph), values_of(on_gpu), expected):
+        np.testing.assert_allclose(
+            got, exact, rtol=0, atol=0.05 * np.abs(exact).max(), err_msg=name
+        )

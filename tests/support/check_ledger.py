@@ -20,6 +20,7 @@ _REASONS_WITH_A_CAUSE = {
     "gray_follows_lowered",
     "gray_follows_kept",
     "gray_follows_consumers",
+    "small_operand",
     "shares_dtype",
     "guard_constant",
     "counting_constant",

@@ -257,7 +257,10 @@ def run(graph_def, fetches, init=(), on_gpu=False):
 
     on_gpu: nodes that have a kernel for a GPU run on it, if there is one.
     """
-    config = tf1.ConfigProto(device_count={"CPU": 2, **({} if on_gpu else {"GPU": 0})})
+    # Nodes that a test places on a GPU run on the CPU as well.
+    config = tf1.ConfigProto(
+        device_count={"CPU": 2, **({} if on_gpu else {"GPU": 0})}, allow_soft_placement=True
+    )
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = -1
     with tf.Graph().as_default() as graph:

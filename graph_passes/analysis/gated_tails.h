@@ -1,0 +1,21 @@
+// Finds tails of distributions that only weigh what they were computed from, as in an exact GELU:
+//
+//   x * 0.5 * Erfc(-x * sqrt(0.5))
+//
+// Alone, Erfc spans many orders of magnitude, and float16 has none below 6e-8. Weighing x, it
+// matters beside x only: what is lost is less than the rounding of x.
+#ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_GATED_TAILS_H_
+#define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_GATED_TAILS_H_
+
+#include "graph_passes/graph/graph_view.h"
+
+namespace npu_precision {
+
+// Whether the node is an Erfc that only products read, and one of them is a product with a multiple
+// of what Erfc reads a multiple of. The others are its gradients: products with a number that is
+// between 0 and 2.
+bool IsGatedTail(const GraphView& view, int id);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_ANALYSIS_GATED_TAILS_H_
