@@ -7,6 +7,7 @@ import logging
 
 import pytest
 import tensorflow as tf
+from support.gpu import decided_for
 from support.tf_versions import needs_functions_by_default, needs_kernels
 
 import npu_precision
@@ -52,9 +53,10 @@ def lowered(level, **overrides):
         root = tf.sqrt(tf.abs(gradient, name="abs"), name="sqrt")
         step = filters.assign(filters - 0.1 * root, read_value=False)
     options = options_of(initialize(level, **overrides)[1])
-    _, ledger = npu_precision.rewrite_graph_def(
-        graph.as_graph_def(), ["softmax", getattr(step, "op", step).name], options
-    )
+    with decided_for(["CPU:0"]):  # A GPU has other lists.
+        _, ledger = npu_precision.rewrite_graph_def(
+            graph.as_graph_def(), ["softmax", getattr(step, "op", step).name], options
+        )
     names = {"batchnorm/mul": "plain", "sqrt": "update"}
     names.update({name: name for name in ("conv", "relu", "softmax")})
     ops = {"FusedBatchNormV3": "fused", "FusedBatchNormGradV3": "fused_grad"}
