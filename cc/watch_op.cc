@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <mutex>
 
 #include "cc/flight_store.h"
+#include "tensorflow/core/framework/device.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/core/threadpool.h"
 
 namespace npu_precision {
@@ -95,8 +98,7 @@ T FromBits(const void* bits) {
 }
 
 template <typename T, typename Bits>
-TensorCounts CountAll(OpKernelContext* context, const Limits<Bits>& limits) {
-  const Tensor& input = context->input(0);
+TensorCounts CountAll(const Tensor& input, OpKernelContext* context, const Limits<Bits>& limits) {
   const auto* values = reinterpret_cast<const Bits*>(input.tensor_data().data());
   std::mutex mutex;
   TensorCounts all;
@@ -112,9 +114,10 @@ TensorCounts CountAll(OpKernelContext* context, const Limits<Bits>& limits) {
   return all;
 }
 
-class WatchKernel : public tensorflow::OpKernel {
+// What a kernel knows of its tensor.
+class Place {
  public:
-  explicit WatchKernel(tensorflow::OpKernelConstruction* context) : OpKernel(context) {
+  explicit Place(tensorflow::OpKernelConstruction* context) {
     int graph = 0;
     OP_REQUIRES_OK(context, context->GetAttr("graph", &graph));
     OP_REQUIRES_OK(context, context->GetAttr("tensor", &tensor_));
@@ -122,34 +125,99 @@ class WatchKernel : public tensorflow::OpKernel {
     graph_ = FlightStore::Get().Find(graph);
   }
 
-  // Marks the kernel as cheap: moving it to another thread would cost more than the kernel.
-  bool IsExpensive() override { return false; }
+  // Another recorder that opened meanwhile may have released the graph. That is not an error.
+  bool Records(const OpKernelContext& context) const {
+    return graph_ != nullptr && graph_->Records(context.step_id());
+  }
 
-  void Compute(OpKernelContext* context) override {
-    const long long step_id = context->step_id();
-    // Another recorder that opened meanwhile may have released the graph. That is not an error.
-    if (graph_ == nullptr || !graph_->Records(step_id)) return;
-    graph_->Add(step_id, tensor_, CountOf(context), context->frame_iter().iter_id);
+  // Adds the counts of `values`, which are in the host's memory.
+  void Add(const Tensor& values, OpKernelContext* context) const {
+    graph_->Add(context->step_id(), tensor_, CountOf(values, context),
+                context->frame_iter().iter_id);
   }
 
  private:
-  TensorCounts CountOf(OpKernelContext* context) const {
-    switch (context->input(0).dtype()) {
+  TensorCounts CountOf(const Tensor& values, OpKernelContext* context) const {
+    switch (values.dtype()) {
       case tensorflow::DT_HALF:
-        return CountAll<Eigen::half>(context, LimitsOf(0x7c00, 0x0400));
+        return CountAll<Eigen::half>(values, context, LimitsOf(0x7c00, 0x0400));
       case tensorflow::DT_BFLOAT16:
-        return CountAll<tensorflow::bfloat16>(context, LimitsOf(0x7f80, 0x0080));
+        return CountAll<tensorflow::bfloat16>(values, context, LimitsOf(0x7f80, 0x0080));
       default:
-        return CountAll<float>(context, LimitsOfFloat(low_type_));
+        return CountAll<float>(values, context, LimitsOfFloat(low_type_));
     }
   }
 
   std::shared_ptr<WatchedGraph> graph_;
-  int tensor_;
-  tensorflow::DataType low_type_;
+  int tensor_ = 0;
+  tensorflow::DataType low_type_ = tensorflow::DT_FLOAT;
+};
+
+class WatchKernel : public tensorflow::OpKernel {
+ public:
+  explicit WatchKernel(tensorflow::OpKernelConstruction* context)
+      : OpKernel(context), place_(context) {}
+
+  // Marks the kernel as cheap: moving it to another thread would cost more than the kernel.
+  bool IsExpensive() override { return false; }
+
+  void Compute(OpKernelContext* context) override {
+    if (place_.Records(*context)) place_.Add(context->input(0), context);
+  }
+
+ private:
+  const Place place_;
+};
+
+// Where a GPU has the tensor, a recorded step copies it to the host. Other steps launch nothing and
+// wait for nothing.
+class WatchGpuKernel : public tensorflow::AsyncOpKernel {
+ public:
+  explicit WatchGpuKernel(tensorflow::OpKernelConstruction* context)
+      : AsyncOpKernel(context), place_(context) {}
+
+  bool IsExpensive() override { return false; }
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    if (!place_.Records(*context)) {
+      done();
+      return;
+    }
+    tensorflow::DeviceContext* const device = context->op_device_context();
+    OP_REQUIRES_ASYNC(context, device != nullptr,
+                      tensorflow::errors::Internal("NpuPrecisionWatch has no stream of its device"),
+                      done);
+    tensorflow::AllocatorAttributes on_host;
+    on_host.set_on_host(true);
+    on_host.set_gpu_compatible(true);
+    const Tensor& input = context->input(0);
+    const auto copy = std::make_shared<Tensor>();
+    OP_REQUIRES_OK_ASYNC(
+        context, context->allocate_temp(input.dtype(), input.shape(), copy.get(), on_host), done);
+    const auto count = [this, context, copy, done](const tensorflow::Status& status) {
+      if (!status.ok()) {
+        context->SetStatus(status);
+        done();
+        return;
+      }
+      // Not on the thread of the copy, which other copies wait for.
+      context->device()->tensorflow_cpu_worker_threads()->workers->Schedule(
+          [this, context, copy, done] {
+            place_.Add(*copy, context);
+            done();
+          });
+    };
+    device->CopyDeviceTensorToCPU(&input, "NpuPrecisionWatch",
+                                  static_cast<tensorflow::Device*>(context->device()), copy.get(),
+                                  count);
+  }
+
+ private:
+  const Place place_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("NpuPrecisionWatch").Device(tensorflow::DEVICE_CPU), WatchKernel);
+REGISTER_KERNEL_BUILDER(Name("NpuPrecisionWatch").Device(tensorflow::DEVICE_GPU), WatchGpuKernel);
 
 }  // namespace
 }  // namespace npu_precision

@@ -28,9 +28,10 @@ using tensorflow::Graph;
 using tensorflow::Node;
 using tensorflow::Status;
 
-bool IsCpu(const std::string& device) {
+bool CanWatch(const std::string& device) {
   tensorflow::DeviceNameUtils::ParsedName parsed;
-  return tensorflow::DeviceNameUtils::ParseFullName(device, &parsed) && parsed.type == "CPU";
+  return tensorflow::DeviceNameUtils::ParseFullName(device, &parsed) &&
+         (parsed.type == "CPU" || parsed.type == "GPU");
 }
 
 // The watched tensors of a graph, the node of each, and the nodes that the mode lowered.
@@ -158,7 +159,7 @@ class WatchPass : public tensorflow::GraphOptimizationPass {
     const Watch watch = FlightStore::Get().watch();
     if (watch == Watch::kNothing || options.partition_graphs == nullptr) return Status();
     for (auto& partition : *options.partition_graphs) {
-      if (!IsCpu(partition.first)) continue;
+      if (!CanWatch(partition.first)) continue;
       Graph* graph = partition.second.get();
       Watched watched;
       TF_RETURN_IF_ERROR(Search(watch).Run(*graph, &watched));
