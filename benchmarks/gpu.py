@@ -34,7 +34,7 @@ import gpu_steps  # noqa: E402
 import gpu_table  # noqa: E402
 import live_models  # noqa: E402
 import tensorflow as tf  # noqa: E402
-from support.results import free_path  # noqa: E402
+from support.free_path import free_path  # noqa: E402
 
 NAMES = {row.name: row for row in gpu_rows.ROWS}
 # What comes before a row's turn, such as tracing, takes longer than the turn.

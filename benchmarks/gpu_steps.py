@@ -96,7 +96,7 @@ def steps(row: Row, small: bool) -> dict[str, Step]:
         if row.kind == "frozen":
             made[name] = _of_session(contender, model, x)
         else:
-            function = _function(row, model)
+            function = step_function(row, model)
             made[name] = _of_function(contender, model, weights, function, (x, labels))
     return made
 
@@ -119,7 +119,8 @@ def _of_function(
     )
 
 
-def _function(row: Row, model: Any) -> Callable[..., tf.Tensor]:
+def step_function(row: Row, model: Any) -> Callable[..., tf.Tensor]:
+    """The tf.function of a step: it takes inputs and labels, and yields logits or the loss."""
     import keras
 
     if "inference" in row.kind:

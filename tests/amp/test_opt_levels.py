@@ -7,7 +7,7 @@ import logging
 
 import pytest
 import tensorflow as tf
-from support.gpu import decided_for
+from support.devices import decided_for
 from support.tf_versions import needs_functions_by_default, needs_kernels
 
 import npu_precision

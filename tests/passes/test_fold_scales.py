@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.check_rewrite import check_rewrite
-from support.gpu import decided_for
+from support.devices import decided_for
 from support.text_graph import read_graph
 from support.tf_versions import needs_gpu_kernels, needs_kernels
 

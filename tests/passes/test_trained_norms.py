@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.gpu import decided_for
+from support.devices import decided_for
 from support.live_rewrite import rewrite_and_run
 from support.text_graph import random_values
 from support.tf_versions import (

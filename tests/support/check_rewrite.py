@@ -21,6 +21,7 @@ from support.check_ledger import (
     check_nodes,
     check_totals,
 )
+from support.devices import decided_for
 from support.node_dtypes import type_attributes
 from support.strict_zip import strict_zip
 from support.text_functions import (
@@ -127,7 +128,7 @@ def check_rewrite(
         low = "bfloat16" if "bf" in (mode or options.get("precision_mode_v2") or "") else "float16"
         _check_values(before, after, fetches, init, TOLERANCE[low])
         if gpu.is_beside_a_gpu():
-            with gpu.decided_for(gpu.device_names()):
+            with decided_for(gpu.device_names()):
                 on_gpu, _ = rewrite(before)
                 assert to_bytes(rewrite(on_gpu)[0]) == to_bytes(on_gpu)
             with gpu.without_what_only_a_gpu_has():

@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from npu_precision import _tf_compat
 from npu_precision._tf_compat import graphs
+from support.devices import decided_for
 from support.tiers import room_of
 
 # A rehearsal runs one in so many tests.
@@ -55,17 +56,6 @@ def device_names():
 def is_beside_a_gpu():
     """Whether there is a GPU, or a rehearsal is as if there were."""
     return any(name.startswith("GPU:") for name in device_names())
-
-
-@contextlib.contextmanager
-def decided_for(names):
-    """Context in which graphs are converted for these devices."""
-    before = graphs._device_names
-    graphs._device_names = lambda: names
-    try:
-        yield
-    finally:
-        graphs._device_names = before
 
 
 @contextlib.contextmanager

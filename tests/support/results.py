@@ -15,21 +15,14 @@ from xml.etree import ElementTree
 
 import pytest
 
+from support.free_path import free_path
+
 _HEAD = b'<?xml version="1.0" encoding="utf-8"?>\n<testsuites><testsuite name="pytest">\n'
 _TAIL = b"</testsuite></testsuites>\n"
 # What XML cannot hold, not even as a reference.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FAILED = ("failure", "error")
 _PATH = pytest.StashKey()
-
-
-def free_path(path: pathlib.Path) -> pathlib.Path:
-    """The path, or the first of NAME-2.xml, NAME-3.xml, ... that is not there yet."""
-    number, free = 1, path
-    while free.exists():
-        number += 1
-        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
-    return free
 
 
 def failed_in(path: pathlib.Path) -> set[str]:

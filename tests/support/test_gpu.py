@@ -19,11 +19,12 @@ def test_of_cpus(): assert not gpu.is_beside_a_gpu()
 """
 GOLDEN = """
 from support import gpu
+from support.devices import decided_for
 from npu_precision import _tf_compat
 
 def test_is_decided_for_a_cpu():
     assert gpu.is_beside_a_gpu() and not _tf_compat.has_gpu()
-    with gpu.decided_for(gpu.device_names()):
+    with decided_for(gpu.device_names()):
         assert _tf_compat.has_gpu()
 """
 SLOW = "import pytest\n@pytest.mark.slow\ndef test_x(): pass\n"
