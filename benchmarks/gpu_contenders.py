@@ -26,12 +26,14 @@ class Contender:
         mode: our precision_mode, or None.
         is_amp: whether TensorFlow's auto_mixed_precision runs.
         has_tf32: whether float32's products and convolutions may be computed in TF32.
+        rewrites: the option of our mode.
     """
 
     policy: str = "float32"
     mode: str | None = None
     is_amp: bool = False
     has_tf32: bool = True
+    rewrites: str = "all"
 
     @contextlib.contextmanager
     def settings(self) -> Iterator[None]:
@@ -52,12 +54,12 @@ class Contender:
     @property
     def options(self) -> npu_precision.PrecisionOptions:
         """The options of our mode."""
-        return npu_precision.PrecisionOptions(precision_mode=self.mode)
+        return npu_precision.PrecisionOptions(precision_mode=self.mode, rewrites=self.rewrites)
 
     def config(self) -> tf1.ConfigProto:
         """The ConfigProto of its sessions."""
         if self.mode:
-            return npu_precision.npu_config_proto(precision_mode=self.mode)
+            return npu_precision.npu_config_proto(options=self.options)
         config = tf1.ConfigProto()
         if self.is_amp:
             rewrite_options = config.graph_options.rewrite_options
@@ -73,6 +75,7 @@ CONTENDERS = {
     "keras bf16": Contender(policy="mixed_bfloat16"),
     "npu fp16": Contender(mode="allow_mix_precision"),
     "npu bf16": Contender(mode="allow_mix_precision_bf16"),
+    "npu fp16 plain": Contender(mode="allow_mix_precision", rewrites="none"),
 }
 
 
@@ -80,7 +83,8 @@ def of_row(row: Row) -> list[str]:
     """The names of the contenders that take part in a row."""
     names = list(CONTENDERS)
     if row.is_compiled:
-        names.remove("tf amp")  # Grappler leaves out what XLA compiles.
+        # Grappler leaves out what XLA compiles, and our rewrites for kernels do, too.
+        names = [name for name in names if name not in ("tf amp", "npu fp16 plain")]
     if row.kind == "frozen":
         names = [name for name in names if CONTENDERS[name].policy == "float32"]
     return names

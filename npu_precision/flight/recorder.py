@@ -44,9 +44,9 @@ class FlightRecorder:
     largest magnitude of each tensor that is computed in a low type or rounded to one, the shares of
     its elements over and under that type's range, where the first infinity or NaN began, and the
     scope whose range drifts. It covers tf.functions, Keras' fit, and sessions that first run a
-    graph inside the `with`. It changes no result. Tensors on GPUs are left out, but for those of
-    functions that XLA compiles. These are compiled once more, for the steps that are recorded,
-    which may round elsewhere; in loops and branches within them, nothing is recorded.
+    graph inside the `with`. It changes no result. A recorded step copies the tensors of GPUs to the
+    host. Functions that XLA compiles are compiled once more, for the steps that are recorded, which
+    may round elsewhere; in loops and branches within them, nothing is recorded.
 
     Gradients: it records steps that NPULossScaleOptimizer, GradScaler or npu_precision.amp build
     inside the `with`: every step that overflows, and one in `every_n_steps` of the others.

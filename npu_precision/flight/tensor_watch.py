@@ -114,8 +114,7 @@ class TensorWatch:
     """A context that watches the graphs that TensorFlow prepares to run inside it.
 
     tf.functions that ran before are prepared again. Sessions are not: a graph that a session ran
-    before with the same fetches is not watched. There is one watch at a time in a process. The
-    tensors of GPUs are not watched, but for those in functions that XLA compiles.
+    before with the same fetches is not watched. There is one watch at a time in a process.
 
     Args:
         watch: "lowered", what is computed in a low type or rounded to one; "all", all floats of up

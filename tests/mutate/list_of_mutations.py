@@ -16,6 +16,7 @@ from mutate import (
     of_fold_scales,
     of_fuse,
     of_fused_updates,
+    of_gpus,
     of_graph,
     of_guard,
     of_keep_rules,
@@ -52,6 +53,7 @@ MUTATIONS = (
     *of_fold_scales.MUTATIONS,
     *of_fuse.MUTATIONS,
     *of_fused_updates.MUTATIONS,
+    *of_gpus.MUTATIONS,
     *of_guard.MUTATIONS,
     *of_loss_scaling.MUTATIONS,
 )

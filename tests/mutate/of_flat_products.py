@@ -189,7 +189,7 @@ MUTATIONS = (
     ),
     _fusion_site(
         "other_op_named",
-        "!IsNamedAs(node.name(), {op}, &after) && before == after;",
+        "!IsNamedAs(node, {op}, &after) && before == after;",
         "true;",
         "A node becomes an op that the mixlist is about.",
         f"{_TESTS}::test_a_product_that_the_mixlist_is_about_stays",

@@ -100,8 +100,8 @@ MUTATIONS = (
     ),
     _watch_op(
         "iteration",
-        "CountOf(context), context->frame_iter().iter_id);",
-        "CountOf(context), 0);",
+        "context->frame_iter().iter_id);",
+        "0);",
         "All iterations of a loop are the first.",
         f"{_TENSORS}::test_a_loop_is_seen_with_the_iteration_in_which_a_value_left_the_range",
     ),
