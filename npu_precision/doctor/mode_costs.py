@@ -21,17 +21,19 @@ _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 200
 _tf1 = _tf_compat.tf1
 
 
-def _products() -> Any:
-    x = _variable("x", [256, 512])
+def _products(on_gpu: bool) -> Any:
+    rows, width = (4096, 4096) if on_gpu else (256, 512)
+    x = _variable("x", [rows, width])
     for number in range(_LAYERS):
-        x = tf.nn.relu(tf.matmul(x, _variable(f"weights_{number}", [512, 512])))
+        x = tf.nn.relu(tf.matmul(x, _variable(f"weights_{number}", [width, width])))
     return x
 
 
-def _convolutions() -> Any:
-    x = _variable("x", [8, 32, 32, 64])
+def _convolutions(on_gpu: bool) -> Any:
+    batch, size, channels = (32, 64, 256) if on_gpu else (8, 32, 64)
+    x = _variable("x", [batch, size, size, channels])
     for number in range(_LAYERS):
-        filters = _variable(f"filters_{number}", [3, 3, 64, 64])
+        filters = _variable(f"filters_{number}", [3, 3, channels, channels])
         x = tf.nn.relu(_tf1.nn.conv2d(x, filters, strides=[1, 1, 1, 1], padding="SAME"))
     return x
 
@@ -41,8 +43,9 @@ def _variable(name: str, shape: list[int]) -> Any:
     return _tf1.get_variable(name, shape, tf.float32, initializer=values, use_resource=True)
 
 
-# By name: the function that builds a network, and the op type that takes most of its time.
-NETWORKS: dict[str, tuple[Callable[[], Any], str]] = {
+# By name: the function that builds a network, large enough to fill a GPU if it is for one; and the
+# op type that takes most of its time.
+NETWORKS: dict[str, tuple[Callable[[bool], Any], str]] = {
     "matrix products": (_products, "MatMul"),
     "convolutions": (_convolutions, "Conv2D"),
 }
@@ -62,7 +65,7 @@ def measure(seconds: float = 1.0) -> list[dict[str, Any]]:
     costs = []
     for name, (build, op_type) in NETWORKS.items():
         with tf.Graph().as_default() as graph:
-            tf.identity(build(), name="out")
+            tf.identity(build(_tf_compat.has_gpu()), name="out")
             initializer = _tf1.global_variables_initializer()
             times = _shortest_steps(graph, initializer, seconds)
         for mode in MODES:
@@ -94,7 +97,7 @@ def _shortest_steps(graph: Any, initializer: Any, seconds: float) -> dict[str, f
             end = time.perf_counter() + seconds
             for done in range(_WARM_UP_STEPS):
                 if done == 0 or time.perf_counter() < end:
-                    sessions[mode].run("out:0")
+                    sessions[mode].run("out")
         times: dict[str, list[float]] = {mode: [] for mode in sessions}
         end = time.perf_counter() + seconds
         for done in range(_MOST_ROUNDS):
@@ -102,7 +105,7 @@ def _shortest_steps(graph: Any, initializer: Any, seconds: float) -> dict[str, f
                 break
             for mode, session in sessions.items():
                 start = time.perf_counter()
-                session.run("out:0")
+                session.run("out")  # Not "out:0", whose value would be copied to the host.
                 times[mode].append(time.perf_counter() - start)
     finally:
         for session in sessions.values():

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 from support import ROOT, python_path
 
 from npu_precision import _library_file
@@ -375,6 +376,22 @@ def test_a_numpy_that_does_not_fit_is_named_with_its_version(process):
     done = process(fake={"numpy": numpy, "tensorflow": tensorflow})
     assert done.returncode == 1
     assert "  to do: `pip install 'numpy<2'` (numpy 2.1.0 is installed)\n" in done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(mode_costs.NETWORKS))
+def test_on_a_gpu_the_networks_are_large_enough_to_fill_it(name):
+    build, op_type = mode_costs.NETWORKS[name]
+    flops = {}
+    for on_gpu in (False, True):
+        with tf.Graph().as_default() as graph:
+            build(on_gpu)
+            weights = next(op for op in graph.get_operations() if op.type == op_type)
+            places = weights.outputs[0].shape.num_elements()
+            terms = weights.inputs[1].shape.num_elements() // weights.inputs[1].shape[-1]
+            flops[on_gpu] = 2 * places * int(terms)
+    # A microsecond and a millisecond, at 100 TFLOP/s.
+    assert flops[False] < 1e9
+    assert flops[True] > 1e11
 
 
 def test_without_the_library_it_shows_the_rest(process):
