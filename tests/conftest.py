@@ -16,6 +16,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Each session gets the threads that it asks for. Otherwise, all sessions of the process run their
 # kernels on as many threads as the first session had.
 os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
+# The workers of pytest-xdist share a GPU, and the first would take all of its memory.
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 
 import tensorflow as tf
 from support.model_files import write_all
