@@ -6,14 +6,15 @@
     make bench-gpu GPU_FLAGS=--rehearse
 
 All contenders of a row take turns in one process. Rows are built and traced side by side, and
-measured one after the other. The file has each row once it is measured: a run that is cut off keeps
-what it has.
+measured one after the other; what is built meanwhile may disturb a round or two, and not a median.
+The file has each row once it is measured: a run that is cut off keeps what it has.
 """
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import dataclasses
 import fcntl
 import json
@@ -61,6 +62,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, default=8.0, help="of rounds, for each row; 8")
     parser.add_argument("--minutes", type=float, default=4.5, help="begin no row after them; 4.5")
+    parser.add_argument("--row-minutes", type=float, default=4.0, help="end a row after them; 4")
     parser.add_argument("--rehearse", action="store_true", help="few rows, small, on the CPU")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "gpu" / "bench.json")
     parser.add_argument("--row", help=argparse.SUPPRESS)  # the process of a row
@@ -83,7 +85,8 @@ def arguments() -> argparse.Namespace:
     if options.failed_from:
         options.names = [name for name in options.names if not _is_good(parser, options, name)]
     if not options.names:
-        parser.error(f"--only={options.only}: no row has that in its name, or none failed")
+        given = f"--only={options.only}" if options.only else f"--failed-from={options.failed_from}"
+        parser.error(f"{given}: no row is left: none has that in its name, or all are measured")
     return options
 
 
@@ -136,10 +139,19 @@ def in_own_process(name: str, options: argparse.Namespace, end: float) -> dict[s
         return None
     command = [sys.executable, __file__, f"--row={name}", f"--seconds={options.seconds}"]
     command += [f"--out={options.out}", *(["--rehearse"] if options.rehearse else [])]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=60 * options.row_minutes
+        )
+    except subprocess.TimeoutExpired:
+        return _of_failed(f"no end after {options.row_minutes} minutes")
     if done.returncode:
-        return {"contenders": {}, "failed": {"the process": done.stderr[-_TAIL:]}}
+        return _of_failed(f"{done.stderr[-_TAIL:]}\nstatus {done.returncode}")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def _of_failed(error: str) -> dict[str, object]:
+    return {"contenders": {}, "failed": {"the process": error}}
 
 
 def main() -> int:
@@ -166,7 +178,8 @@ def main() -> int:
             unfinished.write_text(json.dumps(found, indent=1) + "\n")
             unfinished.rename(options.out)
             print(gpu_table.line(name, result), flush=True)
-    options.out.with_suffix(".turn").unlink()
+    with contextlib.suppress(FileNotFoundError):  # No row had its turn.
+        options.out.with_suffix(".turn").unlink()
     gpu_table.show(found)
     print(options.out)
     return int(bool(found["not_run"]) or any(row["failed"] for row in found["rows"].values()))

@@ -16,7 +16,9 @@ _MARGIN = 1.03
 def line(name: str, row: dict[str, Any]) -> str:
     """A row in a line, as soon as it is measured."""
     cells = [f"{key} {each['ratio']:.2f}" for key, each in row["contenders"].items()]
-    cells += [f"{key} failed: {error.splitlines()[-1]}" for key, error in row["failed"].items()]
+    cells += [
+        f"{key} failed: {(error.splitlines() or [''])[-1]}" for key, error in row["failed"].items()
+    ]
     return f"{name}: {', '.join(cells)}"
 
 

@@ -11,7 +11,6 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
-#include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/core/threadpool.h"
 
 namespace npu_precision {
@@ -97,8 +96,10 @@ T FromBits(const void* bits) {
   return value;
 }
 
+// Counts on the threads of `workers`, or on this one if there are none.
 template <typename T, typename Bits>
-TensorCounts CountAll(const Tensor& input, OpKernelContext* context, const Limits<Bits>& limits) {
+TensorCounts CountAll(const Tensor& input, tensorflow::thread::ThreadPool* workers,
+                      const Limits<Bits>& limits) {
   const auto* values = reinterpret_cast<const Bits*>(input.tensor_data().data());
   std::mutex mutex;
   TensorCounts all;
@@ -109,8 +110,11 @@ TensorCounts CountAll(const Tensor& input, OpKernelContext* context, const Limit
     std::lock_guard<std::mutex> lock(mutex);
     all.Add(counts, 0);
   };
-  context->device()->tensorflow_cpu_worker_threads()->workers->ParallelFor(input.NumElements(),
-                                                                           kCost, count);
+  if (workers == nullptr) {
+    count(0, input.NumElements());
+  } else {
+    workers->ParallelFor(input.NumElements(), kCost, count);
+  }
   return all;
 }
 
@@ -131,20 +135,21 @@ class Place {
   }
 
   // Adds the counts of `values`, which are in the host's memory.
-  void Add(const Tensor& values, OpKernelContext* context) const {
-    graph_->Add(context->step_id(), tensor_, CountOf(values, context),
+  void Add(const Tensor& values, tensorflow::thread::ThreadPool* workers,
+           OpKernelContext* context) const {
+    graph_->Add(context->step_id(), tensor_, CountOf(values, workers),
                 context->frame_iter().iter_id);
   }
 
  private:
-  TensorCounts CountOf(const Tensor& values, OpKernelContext* context) const {
+  TensorCounts CountOf(const Tensor& values, tensorflow::thread::ThreadPool* workers) const {
     switch (values.dtype()) {
       case tensorflow::DT_HALF:
-        return CountAll<Eigen::half>(values, context, LimitsOf(0x7c00, 0x0400));
+        return CountAll<Eigen::half>(values, workers, LimitsOf(0x7c00, 0x0400));
       case tensorflow::DT_BFLOAT16:
-        return CountAll<tensorflow::bfloat16>(values, context, LimitsOf(0x7f80, 0x0080));
+        return CountAll<tensorflow::bfloat16>(values, workers, LimitsOf(0x7f80, 0x0080));
       default:
-        return CountAll<float>(values, context, LimitsOfFloat(low_type_));
+        return CountAll<float>(values, workers, LimitsOfFloat(low_type_));
     }
   }
 
@@ -152,6 +157,10 @@ class Place {
   int tensor_ = 0;
   tensorflow::DataType low_type_ = tensorflow::DT_FLOAT;
 };
+
+tensorflow::thread::ThreadPool* WorkersOf(OpKernelContext* context) {
+  return context->device()->tensorflow_cpu_worker_threads()->workers;
+}
 
 class WatchKernel : public tensorflow::OpKernel {
  public:
@@ -162,7 +171,7 @@ class WatchKernel : public tensorflow::OpKernel {
   bool IsExpensive() override { return false; }
 
   void Compute(OpKernelContext* context) override {
-    if (place_.Records(*context)) place_.Add(context->input(0), context);
+    if (place_.Records(*context)) place_.Add(context->input(0), WorkersOf(context), context);
   }
 
  private:
@@ -170,7 +179,7 @@ class WatchKernel : public tensorflow::OpKernel {
 };
 
 // Where a GPU has the tensor, a recorded step copies it to the host. Other steps launch nothing and
-// wait for nothing.
+// wait for nothing. What goes wrong is not recorded, and changes no result.
 class WatchGpuKernel : public tensorflow::AsyncOpKernel {
  public:
   explicit WatchGpuKernel(tensorflow::OpKernelConstruction* context)
@@ -184,28 +193,29 @@ class WatchGpuKernel : public tensorflow::AsyncOpKernel {
       return;
     }
     tensorflow::DeviceContext* const device = context->op_device_context();
-    OP_REQUIRES_ASYNC(context, device != nullptr,
-                      tensorflow::errors::Internal("NpuPrecisionWatch has no stream of its device"),
-                      done);
     tensorflow::AllocatorAttributes on_host;
     on_host.set_on_host(true);
     on_host.set_gpu_compatible(true);
     const Tensor& input = context->input(0);
     const auto copy = std::make_shared<Tensor>();
-    OP_REQUIRES_OK_ASYNC(
-        context, context->allocate_temp(input.dtype(), input.shape(), copy.get(), on_host), done);
+    const bool has_memory =
+        device != nullptr &&
+        context->allocate_temp(input.dtype(), input.shape(), copy.get(), on_host).ok();
+    if (!has_memory) {
+      done();
+      return;
+    }
     const auto count = [this, context, copy, done](const tensorflow::Status& status) {
       if (!status.ok()) {
-        context->SetStatus(status);
         done();
         return;
       }
-      // Not on the thread of the copy, which other copies wait for.
-      context->device()->tensorflow_cpu_worker_threads()->workers->Schedule(
-          [this, context, copy, done] {
-            place_.Add(*copy, context);
-            done();
-          });
+      // Not on the thread of the copy, which other copies wait for; and on one thread, because
+      // threads that all wait for parts of their own work would wait for ever.
+      WorkersOf(context)->Schedule([this, context, copy, done] {
+        place_.Add(*copy, nullptr, context);
+        done();
+      });
     };
     device->CopyDeviceTensorToCPU(&input, "NpuPrecisionWatch",
                                   static_cast<tensorflow::Device*>(context->device()), copy.get(),

@@ -1,54 +1,104 @@
 #include "graph_passes/analysis/gated_tails.h"
 
-#include <algorithm>
 #include <string>
 
+#include "graph_passes/graph/float_values.h"
 #include "graph_passes/graph/op_traits.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
 namespace {
 
-// A bound on the factors of a multiple.
-constexpr int kMostFactors = 8;
+// A bound on the factors of a multiple, and on the nodes between a tail and an Exp.
+constexpr int kMost = 8;
 
-bool IsConstant(const GraphView& view, const OutputPort& tensor) {
-  return view.node(view.LookThroughInserted(tensor).node).op() == "Const";
-}
+struct Multiple {
+  OutputPort of;
+  bool is_negative;
+};
 
-// What the tensor is a multiple of: the tensor behind signs and constant factors.
-OutputPort WithoutFactors(const GraphView& view, OutputPort tensor) {
-  for (int factor = 0; factor < kMostFactors; ++factor) {
-    tensor = view.LookThroughInserted(tensor);
-    const std::string& op = view.node(tensor.node).op();
-    const auto inputs = view.fanin(tensor.node);
-    if (op == "Neg" && inputs.size() == 1) {
-      tensor = inputs[0];
-    } else if (op == "Mul" && inputs.size() == 2 && IsConstant(view, inputs[0])) {
-      tensor = inputs[1];
-    } else if ((op == "Mul" || Divides(op)) && inputs.size() == 2 && IsConstant(view, inputs[1])) {
-      tensor = inputs[0];
-    } else {
-      break;
-    }
+class Tails {
+ public:
+  explicit Tails(const GraphView& view) : view_(view) {}
+
+  bool IsGated(int id) const {
+    if (view_.node(id).op() != "Erfc" || view_.num_fanin(id) != 1) return false;
+    const Multiple argument = MultipleOf(view_.fanin(id)[0]);
+    if (!argument.is_negative) return false;
+    bool weighs_argument = false, may_grow = false;
+    view_.VisitThroughInserted(view_.fanout(id), [&](const InputPort& use) {
+      const auto inputs = view_.fanin(use.node);
+      if (view_.node(use.node).op() != "Mul" || inputs.size() != 2) {
+        may_grow = true;
+        return;
+      }
+      const Multiple other = MultipleOf(inputs[1 - use.index]);
+      const bool is_own = other.of == argument.of && !other.is_negative;
+      weighs_argument |= is_own;
+      may_grow |= IsExp(other.of) || (is_own && MeetsExp(use.node, kMost));
+    });
+    return weighs_argument && !may_grow;
   }
-  return tensor;
-}
+
+ private:
+  // What the tensor is a multiple of: the tensor behind signs and constant factors.
+  Multiple MultipleOf(const OutputPort& tensor) const {
+    Multiple found{view_.LookThroughInserted(tensor), false};
+    for (int factor = 0; factor < kMost; ++factor) {
+      const std::string& op = view_.node(found.of.node).op();
+      const auto inputs = view_.fanin(found.of.node);
+      bool is_negative = true;
+      int index = 0;
+      if (op == "Mul" && inputs.size() == 2 && ReadsNumber(inputs[0], &is_negative)) {
+        index = 1;
+      } else if ((op != "Mul" && !Divides(op)) || inputs.size() != 2 ||
+                 !ReadsNumber(inputs[1], &is_negative)) {
+        if (op != "Neg" || inputs.size() != 1) break;
+      }
+      found.of = view_.LookThroughInserted(inputs[index]);
+      found.is_negative = found.is_negative != is_negative;
+    }
+    return found;
+  }
+
+  bool ReadsNumber(const OutputPort& tensor, bool* is_negative) const {
+    const tensorflow::NodeDef& node = view_.node(view_.LookThroughInserted(tensor).node);
+    const auto value = node.attr().find("value");
+    FloatValues floats;
+    if (node.op() != "Const" || value == node.attr().end() ||
+        !floats.Read(value->second.tensor()) || floats.size() != 1 || floats[0] == 0) {
+      return false;
+    }
+    *is_negative = floats[0] < 0;
+    return true;
+  }
+
+  bool IsExp(const OutputPort& tensor) const {
+    const std::string& op = view_.node(tensor.node).op();
+    return op == "Exp" || op == "Expm1" || op == "Pow";
+  }
+
+  // Whether the value is multiplied by an Exp, perhaps after sums and other products.
+  bool MeetsExp(int id, int left) const {
+    if (left == 0) return false;
+    bool meets = false;
+    view_.VisitThroughInserted(view_.fanout(id), [&](const InputPort& use) {
+      const std::string& op = view_.node(use.node).op();
+      const auto inputs = view_.fanin(use.node);
+      const bool is_product = op == "Mul" && inputs.size() == 2;
+      meets |= is_product && IsExp(MultipleOf(inputs[1 - use.index]).of);
+      if (!meets && (is_product || AddsOrSubtracts(op) || MovesValues(op))) {
+        meets |= MeetsExp(use.node, left - 1);
+      }
+    });
+    return meets;
+  }
+
+  const GraphView& view_;
+};
 
 }  // namespace
 
-bool IsGatedTail(const GraphView& view, int id) {
-  if (view.node(id).op() != "Erfc" || view.num_fanin(id) != 1) return false;
-  const OutputPort gated = WithoutFactors(view, view.fanin(id)[0]);
-  bool weighs_products = true, weighs_argument = false;
-  view.VisitThroughInserted(view.fanout(id), [&](const InputPort& use) {
-    const auto inputs = view.fanin(use.node);
-    if (view.node(use.node).op() != "Mul" || inputs.size() != 2) {
-      weighs_products = false;
-      return;
-    }
-    weighs_argument |= WithoutFactors(view, inputs[1 - use.index]) == gated;
-  });
-  return weighs_products && weighs_argument;
-}
+bool IsGatedTail(const GraphView& view, int id) { return Tails(view).IsGated(id); }
 
 }  // namespace npu_precision

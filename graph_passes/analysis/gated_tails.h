@@ -3,7 +3,8 @@
 //   x * 0.5 * Erfc(-x * sqrt(0.5))
 //
 // Alone, Erfc spans many orders of magnitude, and float16 has none below 6e-8. Weighing x, it
-// matters beside x only: what is lost is less than the rounding of x.
+// matters beside x only: what is lost is less than the rounding of x. Not where an Exp makes the
+// tail large again.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_GATED_TAILS_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_GATED_TAILS_H_
 
@@ -11,9 +12,9 @@
 
 namespace npu_precision {
 
-// Whether the node is an Erfc that only products read, and one of them is a product with a multiple
-// of what Erfc reads a multiple of. The others are its gradients: products with a number that is
-// between 0 and 2.
+// Whether the node is an Erfc of a negative multiple of x that only products read, and one of them
+// is a product with a positive multiple of x. Others, such as those of the gradient, weigh anything
+// but an Exp; and nothing weighs the product with x by one.
 bool IsGatedTail(const GraphView& view, int id);
 
 }  // namespace npu_precision

@@ -1,9 +1,10 @@
-// Determines whether a scale or an offset that is computed from variables is of moderate size, as
-// far as the form tells, so that float16 holds it. A batch norm with a tiny epsilon has huge scales
-// where a channel is always zero.
+// Determines whether a scale or an offset is computed from variables in such a form that a low type
+// holds it, as far as a form tells. That of a batch norm with a tiny epsilon is huge where a
+// channel is always zero, and float16 holds no number above 65504.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_MODERATE_SCALES_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_MODERATE_SCALES_H_
 
+#include <functional>
 #include <set>
 #include <string>
 
@@ -12,11 +13,13 @@
 
 namespace npu_precision {
 
-// Whether the tensor is a source, such as a variable; Rsqrt of a sum with a constant that is not
-// tiny; or made of such tensors by sums, differences and products. A constant in `fed` is not
-// known.
+// Whether the tensor is a source, such as a variable; or made of sources by sums, differences and
+// products, of which one factor at most may be the Rsqrt of a source and a constant that is not
+// tiny. Constants count as sources if they are neither large nor tiny, and not in `fed`. `may_use`,
+// if given, is asked about each node that computes, by id.
 bool IsModerateScale(const GraphView& view, const ConstantValues& values,
-                     const std::set<std::string>& fed, const OutputPort& tensor);
+                     const std::set<std::string>& fed, const OutputPort& tensor,
+                     const std::function<bool(int)>& may_use = nullptr);
 
 }  // namespace npu_precision
 

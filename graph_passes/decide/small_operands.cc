@@ -26,7 +26,7 @@ class Finder {
     for (int id = 0; id < view_.size(); ++id) {
       if (!Combines(id)) continue;
       for (int index : {0, 1}) {
-        if (IsFree(id, index) && IsSmall(id, index)) found.insert({id, index});
+        if (IsSmall(id, index) && IsFree(id, index)) found.insert({id, index});
       }
     }
     return found;
@@ -41,23 +41,23 @@ class Finder {
            context_.support->KindOf(view_.node(id)) == DeviceKind::kGpu;
   }
 
-  // Whether only lists and votes keep the operand.
+  // Whether only lists and votes keep what computes the operand.
   bool IsFree(int id, int index) const {
-    const OutputPort from = view_.LookThroughInserted(view_.fanin(id)[index]);
-    const NodeClass& node = classes_.nodes[from.node];
-    const Reason reason = decisions_.nodes[from.node].reason;
-    const bool is_kept_for_values = KindOf(reason) == ReasonKind::kKeepRule &&
-                                    reason != Reason::kBeforeMagnifier &&
-                                    reason != Reason::kGuardConstant;
-    return !node.is_neutral && node.listing.edited == Edited::kNo && node.custom == nullptr &&
-           KindOf(node.fixed) != ReasonKind::kNode && !is_kept_for_values &&
-           IsModerateScale(view_, values_, context_.fed, from);
+    const auto is_free = [this](int from) {
+      const NodeClass& node = classes_.nodes[from];
+      const Reason reason = decisions_.nodes[from].reason;
+      const bool is_kept_for_values =
+          KindOf(reason) == ReasonKind::kKeepRule && reason != Reason::kBeforeMagnifier;
+      return node.listing.edited == Edited::kNo && node.custom == nullptr &&
+             KindOf(node.fixed) != ReasonKind::kNode && !is_kept_for_values;
+    };
+    return IsModerateScale(view_, values_, context_.fed, view_.fanin(id)[index], is_free);
   }
 
   bool IsSmall(int id, int index) const {
     const double own = Elements(view_.fanin(id)[index]);
     const double other = Elements(view_.fanin(id)[1 - index]);
-    return own != kUnknownCost && other != kUnknownCost && kTimesSmaller * own <= other;
+    return own > 1 && kTimesSmaller * own <= other;
   }
 
   double Elements(const OutputPort& tensor) const {

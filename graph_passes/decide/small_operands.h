@@ -21,10 +21,10 @@ namespace npu_precision {
 using SmallOperands = std::set<std::pair<int, int>>;  // by node id and number of the input
 
 // Returns the inputs of gray sums, differences and products on GPUs whose tensor has a sixteenth of
-// the elements of another input's, or less. Not those whose values a low type may not hold (see
-// moderate_scales.h), that a keep rule keeps for their values, or that the user's files or scopes
-// name. On a CPU, where an elementwise op in a low type is no faster, kernels are weighed: see
-// cheapest_dtypes.h.
+// the elements of another input's, or less, but more than one. Not those whose form does not tell
+// that a low type holds them (see moderate_scales.h), or that are computed by a node that a keep
+// rule keeps for its values, or that the user's files or scopes name. On a CPU, where an
+// elementwise op in a low type is no faster, kernels are weighed: see cheapest_dtypes.h.
 SmallOperands FindSmallOperands(const GraphView& view, const ConstantValues& values,
                                 const DecideContext& context, const NodeClasses& classes,
                                 const Decisions& decisions);

@@ -136,7 +136,8 @@ class ScaleFolder {
     return state_->context.support->CanRun(like, norm);
   }
 
-  // A float16 holds no scaled weight above 65504.
+  // A float16 holds no scaled weight above 65504. A batch norm with a tiny epsilon has such scales
+  // where a channel is always zero.
   bool FitsLowType(const ChannelChain& chain) const {
     if (state_->context.mode.low_type != tensorflow::DT_HALF) return true;
     return std::all_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -49,6 +50,7 @@ FOUND = {
     },
     "not_run": ["unet 16 sgd"],
 }
+KILLED = {"contenders": {}, "failed": {"the process": ""}}
 
 
 def test_without_a_gpu_it_is_an_error_of_one_line():
@@ -78,7 +80,7 @@ def test_a_rehearsal_measures_small_rows_and_keeps_each(tmp_path):
     # A second go leaves the file alone, and finds nothing to do.
     again = bench("--rehearse", f"--out={out}", *rows, f"--failed-from={out}")
     assert again.returncode == 2
-    assert "no row has that in its name, or none failed" in again.stderr
+    assert "no row is left" in again.stderr
 
 
 @needs_keras_3
@@ -115,6 +117,31 @@ def test_the_table_names_what_is_behind_failed_or_was_not_run(capsys):
     assert "behind: lstm 128 inference" not in printed
     assert "failed: lstm 128 sgd: keras fp16: InternalError: first line\nlast line" in printed
     assert "not run: unet 16 sgd" in printed
+
+
+def test_a_process_that_died_without_a_word_has_a_line():
+    import gpu_table
+
+    assert gpu_table.line("unet 16 sgd", KILLED) == "unet 16 sgd: the process failed: "
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "\nstatus -9"),
+        ("import time; time.sleep(60)", "no end after 0.01 minutes"),
+    ],
+)
+def test_a_row_whose_process_dies_or_hangs_is_told_of(tmp_path, monkeypatch, script, said):
+    import gpu
+
+    path = tmp_path / "row.py"
+    path.write_text(script)
+    monkeypatch.setattr(gpu, "__file__", str(path))
+    minutes = 0.01 if "sleep" in script else 1.0
+    options = argparse.Namespace(seconds=1, out=tmp_path, rehearse=True, row_minutes=minutes)
+    found = gpu.in_own_process("lstm 128 sgd", options, float("inf"))
+    assert found == {"contenders": {}, "failed": {"the process": said}}
 
 
 def test_only_the_streams_of_a_gpu_count_as_its_time():

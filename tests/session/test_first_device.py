@@ -7,14 +7,15 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.tf_versions import needs_functions_by_default, needs_workers
+from support import gpu
+from support.tf_versions import needs_functions_by_default
 
 import npu_precision
 from npu_precision import _tf_compat
 
 tf1 = tf.compat.v1
 pytestmark = needs_functions_by_default
-KIND = "GPU" if _tf_compat.has_gpu() else "CPU"
+KIND = "GPU" if _tf_compat.has_gpu() and not gpu.rehearses() else "CPU"
 MIXED = "allow_mix_precision"
 IMAGES = np.random.default_rng(0).normal(size=[4, 16, 16, 8]).astype(np.float32)
 FILTERS = np.random.default_rng(1).normal(size=[3, 3, 8, 8]).astype(np.float32) / 8
@@ -83,7 +84,7 @@ def test_the_recorder_counts_what_the_device_computed(tmp_path):
 
 
 def train(strategy, mode):
-    """The losses of steps in the strategy, and the lowered ops of its graphs."""
+    """The losses of five steps in the strategy."""
     with strategy.scope():
         filters = tf.Variable(FILTERS)
 
@@ -108,35 +109,3 @@ def test_a_mirrored_strategy_on_one_device_trains_as_in_float32():
     assert exact[-1] < exact[0]
     np.testing.assert_allclose(low, exact, rtol=1e-2)
     assert low != exact
-
-
-@needs_workers
-@pytest.mark.slow
-def test_one_worker_lowers_its_collectives(run_python, tmp_path):
-    """By NCCL on a GPU."""
-    process = run_python(
-        f"""
-import numpy as np
-import tensorflow as tf
-import npu_precision
-
-strategy = tf.distribute.MultiWorkerMirroredStrategy()
-npu_precision.enable(precision_mode="{MIXED}", lower_collectives=True, report_dir="reports")
-with strategy.scope():
-    weights = tf.Variable(np.full([8, 8], 0.1, np.float32))
-
-def replica(x):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(tf.square(tf.matmul(x, weights)))
-    gradient = tape.gradient(loss, weights)
-    weights.assign_sub(tf.distribute.get_replica_context().all_reduce("sum", gradient))
-    return loss
-
-step = tf.function(lambda: strategy.run(replica, args=(tf.ones([4, 8]),)))
-print("losses:", *(float(step()) for _ in range(3)))
-""",
-    )
-    (line,) = (line for line in process.stdout.splitlines() if line.startswith("losses:"))
-    losses = [float(loss) for loss in line.split()[1:]]
-    assert losses[0] == pytest.approx(0.64, rel=1e-2)
-    assert losses == sorted(losses, reverse=True)

@@ -76,7 +76,8 @@ def pytest_addoption(parser):
         type=int,
         const=_REHEARSED,
         metavar="N",
-        help=f"without a GPU: one in N tests of --tier=gpu, decided for a GPU; {_REHEARSED}",
+        help=f"without a GPU: --tier=gpu, decided for a GPU; one in N tests, if neither --only nor "
+        f"--failed-from says which; {_REHEARSED}",
     )
 
 
@@ -86,6 +87,9 @@ def pytest_configure(config):
     tier, rehearsed = config.getoption("tier"), config.getoption("rehearse") is not None
     if rehearsed and tier != "gpu":
         raise pytest.UsageError(f"--rehearse: got --tier={tier}, expected gpu")
+    one_in = config.getoption("rehearse")
+    if rehearsed and one_in < 1:
+        raise pytest.UsageError(f"--rehearse: got {one_in}, expected 1 or more")
     if rehearsed and _tf_compat.has_gpu():
         raise pytest.UsageError("--rehearse: TensorFlow sees a GPU here; leave it out")
     if tier == "gpu" and not rehearsed and not _tf_compat.has_gpu():
@@ -115,7 +119,8 @@ def pytest_report_header(config):
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Skips the tests of CPUs beside a GPU; a rehearsal keeps some of all."""
-    one_in = config.getoption("rehearse") or 1
+    chosen = config.getoption("only") or config.getoption("failed_from")
+    one_in = 1 if chosen else config.getoption("rehearse") or 1
     config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i % one_in])
     items[:] = items[::one_in]
     for item in items if is_beside_a_gpu() else ():

@@ -1,7 +1,7 @@
 """pytest --results FILE: JUnit XML that is complete after each test, whatever ends the run.
 
 pytest's own --junitxml writes its file when a run ends. On a machine that is lent for minutes, a
-run that is cut off must keep what it has, and a second one run what failed:
+run that is cut off must keep what it has, and a second one run the others:
 
     pytest --results build/gpu/tests.xml
     pytest --failed-from build/gpu/tests.xml --only session/
@@ -25,8 +25,8 @@ _FAILED = ("failure", "error")
 _PATH = pytest.StashKey()
 
 
-def failed_in(path: pathlib.Path) -> set[str]:
-    """The ids of the tests that failed, by a file of --results."""
+def done_in(path: pathlib.Path) -> set[str]:
+    """The ids of the tests that passed or were skipped, by a file of --results."""
     try:
         cases = ElementTree.parse(str(path)).iter("testcase")
     except (OSError, ElementTree.ParseError) as error:
@@ -36,7 +36,7 @@ def failed_in(path: pathlib.Path) -> set[str]:
     return {
         f"{case.get('classname')}::{case.get('name')}"
         for case in cases
-        if any(case.find(kind) is not None for kind in _FAILED)
+        if all(case.find(kind) is None for kind in _FAILED)
     }
 
 
@@ -71,9 +71,19 @@ class Results:
                 ElementTree.SubElement(case, _FAILED[not is_own]).text = _text(report)
             elif report.skipped:
                 ElementTree.SubElement(case, "skipped", message=_text(report))
+        self._append(case)
+
+    def _append(self, case):
         self._file.seek(-len(_TAIL), 2)
         self._file.write(ElementTree.tostring(case) + b"\n" + _TAIL)
         self._file.flush()
+
+    def pytest_collectreport(self, report):
+        """Writes a file whose tests cannot be collected."""
+        if report.failed:
+            case = ElementTree.Element("testcase", classname=report.nodeid, name="", time="0")
+            ElementTree.SubElement(case, "error").text = _text(report)
+            self._append(case)
 
     def pytest_unconfigure(self):
         """Closes the file."""
@@ -89,7 +99,9 @@ def _text(report):
 def pytest_addoption(parser):
     """Adds --results, --failed-from and --only."""
     parser.addoption("--results", type=pathlib.Path, help="write JUnit XML after each test")
-    parser.addoption("--failed-from", type=pathlib.Path, help="run what failed, by such a file")
+    parser.addoption(
+        "--failed-from", type=pathlib.Path, help="run what failed or did not run, by such a file"
+    )
     parser.addoption(
         "--only", action="append", help="run tests with this text in their ids; again, too"
     )
@@ -98,8 +110,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Begins the file, in the process that has the reports of all workers."""
     results, earlier = config.getoption("results"), config.getoption("failed_from")
-    if earlier and not failed_in(earlier):
-        raise pytest.UsageError(f"--failed-from={earlier}: no test failed there")
+    if earlier:
+        done_in(earlier)  # An error in the file is one of the command line.
     if results and not hasattr(config, "workerinput"):
         path = free_path(results)
         config.pluginmanager.register(Results(path), "results")
@@ -115,10 +127,10 @@ def pytest_terminal_summary(terminalreporter, config):
 def pytest_collection_modifyitems(config, items):
     """Deselects the tests that --failed-from and --only leave out."""
     earlier, texts = config.getoption("failed_from"), config.getoption("only") or [""]
-    failed = failed_in(earlier) if earlier else {item.nodeid for item in items}
+    done = done_in(earlier) if earlier else set()
     kept, left_out = [], []
     for item in items:
-        is_wanted = item.nodeid in failed and any(text in item.nodeid for text in texts)
+        is_wanted = item.nodeid not in done and any(text in item.nodeid for text in texts)
         (kept if is_wanted else left_out).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from support import ROOT, python_path
+
 # The last test reads what is there of the others, and sees the file as a killed process leaves it.
 TESTS = """
 import pathlib
@@ -85,15 +87,38 @@ def test_a_second_run_is_of_what_failed(run, pytester):
     )
 
 
+def test_a_second_run_is_of_what_a_killed_one_did_not_reach_too(run, pytester, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", python_path(ROOT / "tests", ROOT))
+    pytester.makepyfile(
+        test_killed="""
+        import os
+        def test_first(): pass
+        def test_second(): os._exit(9)
+        def test_third(): pass
+    """
+    )
+    flags = ["-p", "support.results", "-p", "no:xdist", "test_killed.py"]
+    assert pytester.runpytest_subprocess(*flags, "--results=there.xml").ret == 9
+    assert by_name(pytester.path / "there.xml") == {"test_first": []}
+    again = pytester.runpytest_inprocess(*flags, "--failed-from=there.xml", "--collect-only", "-q")
+    again.stdout.fnmatch_lines(["test_killed.py::test_second", "test_killed.py::test_third"])
+    again.stdout.no_fnmatch_line("*test_first")
+
+
+def test_a_file_that_cannot_be_imported_is_told_of(run, pytester):
+    pytester.makepyfile(test_broken="import nothing_of_this_name")
+    run("--results=there.xml", "test_broken.py").assert_outcomes(errors=1)
+    assert by_name(pytester.path / "there.xml") == {"": ["error"]}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         (None, "No such file"),
         ("no XML", "syntax error: line 1, column 0, expected a file of --results"),
-        ("<testsuites/>", "no test failed there"),
     ],
 )
-def test_a_file_that_names_no_failure_is_an_error(run, pytester, text, said):
+def test_a_file_of_something_else_is_an_error(run, pytester, text, said):
     if text:
         (pytester.path / "there.xml").write_text(text)
     result = run("--failed-from=there.xml")
