@@ -49,11 +49,26 @@ def test_of_a_gelu_it_follows_the_product(rest):
         "end = Add(tail, x)",
         f"{GELU.replace('end', 'y')}\nother = Log(tail)\nend = Add(y, other)",
         f"{GELU.replace('end', 'y')}\nend = RealDiv(y, tail)",
+        # An Exp restores what the tail has lost.
+        "grows = Exp(x)\nweighed = Mul(tail, grows)\nown = Mul(tail, x)\nend = Add(weighed, own)",
+        "grows = Exp(x)\nmore = Mul(grows, half)\nweighed = Mul(tail, more)\nown = Mul(tail, x)"
+        "\nend = Add(weighed, own)",
+        f"{GELU.replace('end', 'y')}\ngrows = Exp(x)\nend = Mul(y, grows)",
+        f"{GELU.replace('end', 'y')}\nsum = Add(y, x)\ngrows = Exp(x)\nend = Mul(sum, grows)",
     ],
-    ids=["alone", "another", "sum", "logarithm", "divisor"],
+    ids=["alone", "another", "sum", "logarithm", "divisor", "exp", "product", "restored", "later"],
 )
 def test_elsewhere_it_is_on_the_black_list(rest):
     assert decided(rest) == ("kept", "black_list")
+
+
+def test_the_upper_tail_is_on_the_black_list():
+    """x * Erfc(x) is small where x is large."""
+    text = PRODUCT.replace("minus = Neg(x)", "minus = Identity(x)")
+    lines = [line.strip() for line in f"{text}\n{GELU}".splitlines()]
+    placed = "\n".join(f"{line} @ {GPU}" for line in lines if line)
+    found = check_rewrite(placed, None, mode="allow_mix_precision").reasons
+    assert found["tail"][:2] == ("kept", "black_list")
 
 
 def test_on_a_cpu_it_is_on_the_black_list():

@@ -246,8 +246,11 @@ def test_a_scale_that_may_be_huge_is_not_folded_in_float16(mode, epsilon, is_fol
     assert bool(folded(check(f"{CONVOLUTION}{text}", None, mode=mode))) == is_folded
 
 
-def test_nor_is_one_of_which_nothing_is_known():
-    lines = "r = Exp(s)\nscaled = Mul(conv, r)\nend = AddV2(scaled, t)"
+@pytest.mark.parametrize("scale", ["Exp(s)", "Mul(s, million)", "AddV2(s, million)"])
+def test_nor_is_one_of_which_nothing_is_known_or_with_a_large_number(scale):
+    lines = (
+        f"million = Const(value=1e6)\nr = {scale}\nscaled = Mul(conv, r)\nend = AddV2(scaled, t)"
+    )
     assert not folded(check(f"{CONVOLUTION}{lines}", None, mode="allow_mix_precision"))
 
 

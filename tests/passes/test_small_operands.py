@@ -118,10 +118,28 @@ def test_a_scale_that_may_be_huge_keeps_the_product(epsilon):
         "axis = Const[int32](value=[0])\nall = Reshape(product, shape)\nsmall = Sum(all, axis)",
         # A keep rule: it computes with numbers that the low type does not have.
         "big = Const(value=4097.0)\nsmall = AddV2(scale, big)",
+        "million = Const(value=1e6)\nsmall = Mul(scale, million)",
+        "tiny = Const(value=1e-9)\nsmall = Mul(scale, tiny)",
+        "one = Const(value=1.0)\nlow = Const(value=-1e9)\ngone = Sub(one, gamma)"
+        "\nsmall = Mul(gone, low)",
+        # A product of roots is as large as the square of one.
+        "small = Mul(inverse, inverse)",
+        # A root of a sum is tiny where the sum is large.
+        "axis = Const[int32](value=[0])\nall = Reshape(product, shape)\ntotal = Sum(all, axis)"
+        "\nmore = AddV2(total, epsilon)\nsmall = Rsqrt(more)",
+        # What the first input is to these ops is not what they yield.
+        "zero = Const[int32](value=0)\nlarge = Exp(gamma)\nsmall = Split(zero, large, num_split=1)",
+        "eight = Const[int32](value=[8])\nlarge = Exp(gamma)\nnumber = Const[int32](value=[0])"
+        "\npicked = Max(large, number)\nsmall = Fill(eight, picked)",
     ],
 )
 def test_other_small_operands_have_a_vote(small):
     text = sequence(f"shape = Const[int32](value=[64, 8])\n{small}\nend = Mul(product, small)")
+    assert reasons(text, run=False)["end"][0] == "kept"
+
+
+def test_a_scalar_has_a_vote():
+    text = sequence("end = Mul(product, scale)").replace("shape=8)", "shape=1)")
     assert reasons(text)["end"][0] == "kept"
 
 
@@ -134,8 +152,12 @@ def test_what_the_user_names_has_a_vote(mixlist):
     found = reasons(sequence(NORM), modify_mixlist=path)
     assert found["scaled"] == ("kept", "gray_follows_kept", "scale")
     found = reasons(sequence(NORM), modify_mixlist=mixlist(black=["Rsqrt"]))
-    assert found["scaled"][0] == "lowered"
-    assert found["inverse"][0] == "kept"
+    assert found["scaled"] == ("kept", "gray_follows_kept", "scale")
+    behind = (
+        "eight = Const[int32](value=[8])\nsame = Reshape(scale, eight)\nend = Mul(product, same)"
+    )
+    assert reasons(sequence(behind))["end"][0] == "lowered"
+    assert reasons(sequence(behind), modify_mixlist=path)["end"][0] == "kept"
 
 
 def test_on_a_cpu_such_an_operand_keeps_the_product():
