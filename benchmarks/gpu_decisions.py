@@ -50,6 +50,8 @@ _MODE = "allow_mix_precision"
 _BEFORE = ("function", "constfold", "arithmetic", "pruning")
 # They write nothing, or nothing new.
 _WRITE_NOTHING = {"Const", "Identity", "IdentityN", "ReadVariableOp", "Reshape", "Squeeze"}
+# Behind it are what cuDNN keeps for the gradient: vectors, of no size that TensorFlow knows.
+_LAST_STATISTIC = 2
 _FLOATS = (tf.float32, tf.float16, tf.bfloat16)
 
 
@@ -127,8 +129,10 @@ def megabytes(graph: tf1.GraphDef, fetches: list[str]) -> collections.Counter[st
     found: collections.Counter[str] = collections.Counter()
     for op in imported.get_operations():
         for tensor in op.outputs if op.type not in _WRITE_NOTHING else ():
-            if tensor.dtype not in _FLOATS or not tensor.shape.is_fully_defined():
+            is_reserve = op.type == "FusedBatchNormV3" and tensor.value_index > _LAST_STATISTIC
+            if tensor.dtype not in _FLOATS or is_reserve:
                 continue
+            assert tensor.shape.is_fully_defined(), f"{tensor.name} has no known shape"
             written = tensor.shape.num_elements() * tensor.dtype.size / 1e6
             found["float32" if tensor.dtype == tf.float32 else "low"] += written
             if op.type == "Cast" and op.inputs[0].dtype in _FLOATS:

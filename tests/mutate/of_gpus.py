@@ -71,7 +71,8 @@ MUTATIONS = (
         "size >= kTinyNumber && size <= kLargeNumber",
         "true",
         "Large and tiny factors are taken for moderate.",
-        f"{_SMALL}::test_other_small_operands_have_a_vote",
+        "passes/test_fold_scales.py"
+        "::test_nor_is_one_of_which_nothing_is_known_or_with_a_large_number",
     ),
     _scales(
         "variance",
