@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "cc/flight_store.h"
-#include "tensorflow/core/framework/device.h"
+#include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
