@@ -87,6 +87,7 @@ def test_a_second_run_is_of_what_failed(run, pytester):
     )
 
 
+@pytest.mark.slow
 def test_a_second_run_is_of_what_a_killed_one_did_not_reach_too(run, pytester, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", python_path(ROOT / "tests", ROOT))
     pytester.makepyfile(
