@@ -134,7 +134,7 @@ def entry(row: gpu_rows.Row, options: argparse.Namespace) -> dict[str, object]:
 
 
 def in_own_process(name: str, options: argparse.Namespace, end: float) -> dict[str, object] | None:
-    """The entry of a row; None if its time has come too late."""
+    """The entry of a row; None if it would begin too late."""
     if time.monotonic() > end:
         return None
     command = [sys.executable, __file__, f"--row={name}", f"--seconds={options.seconds}"]

@@ -22,6 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import gpu_rows  # noqa: E402
 import gpu_steps  # noqa: E402
+import live_models  # noqa: E402
 import measurements  # noqa: E402
 import report  # noqa: E402
 import tensorflow as tf  # noqa: E402
@@ -33,7 +34,7 @@ from tensorflow.python.grappler import cluster, tf_optimizer  # noqa: E402
 import npu_precision  # noqa: E402
 
 tf1 = tf.compat.v1
-_BATCH = 4  # TensorFlow's own way to convert a graph knows no shape of larger inputs.
+_BATCH = 4  # Of inputs with more than a million elements, a conversion knows no shape.
 ROWS = [
     Row(model, _BATCH, kind)
     for model, kinds in {
@@ -87,7 +88,7 @@ def _devices() -> cluster.Cluster:
 def graph_of(row: Row) -> tuple[tf1.GraphDef, list[str]]:
     """The graph of a step, with variables by their shapes, and the nodes that must run."""
     model = gpu_rows.built(row.model, "float32", False)
-    batch = gpu_rows.batch(model, row.batch)
+    batch = live_models.batch_of(model, row.batch)
     step = gpu_steps.step_function(row, model)  # It keeps the optimizer's variables.
     concrete = step.get_concrete_function(
         *(tf.TensorSpec(each.shape, each.dtype) for each in batch)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import encoder_models
-import numpy as np
+import live_models
 from support import keras_models
 
 # By kind: what a step is.
@@ -53,7 +53,7 @@ def _application(name: str) -> Callable[[Any, bool], Any]:
         body = getattr(keras.applications, name)(
             include_top=False, weights=None, input_shape=(size, size, 3), pooling="avg"
         )
-        return _classifier(keras, body.input, body.output)
+        return live_models.classifier(keras, body.input, body.output)
 
     return build
 
@@ -98,13 +98,7 @@ def _lstm(keras: Any, small: bool) -> Any:
     inputs = x = keras.Input([length, width])
     for is_last in (False, True):
         x = keras.layers.LSTM(width, return_sequences=not is_last)(x)
-    return _classifier(keras, inputs, x)
-
-
-def _classifier(keras: Any, inputs: Any, features: Any) -> Any:
-    # Logits are float32, as Keras' guide to mixed precision recommends.
-    dense = keras.layers.Dense(keras_models.CLASSES, dtype="float32")
-    return keras.Model(inputs, dense(features))
+    return live_models.classifier(keras, inputs, x)
 
 
 MODELS: dict[str, Callable[[Any, bool], Any]] = {
@@ -148,19 +142,4 @@ ROWS = (*_FIRST, *(row for row in _ALL if row not in _FIRST))
 
 def built(model: str, policy: str, small: bool) -> Any:
     """A Keras 3 model with new weights, always the same, whose layers compute in the policy."""
-    import keras
-
-    keras.utils.set_random_seed(keras_models.SEED)
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(policy)
-    try:
-        return MODELS[model](keras, small)
-    finally:
-        keras.config.set_dtype_policy(before)
-
-
-def batch(model: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs [count, ...] of a built model, and labels [count]."""
-    random = np.random.default_rng(keras_models.SEED)
-    labels = random.integers(0, keras_models.CLASSES, count).astype(np.int32)
-    return keras_models.examples(model, count), labels
+    return live_models.in_policy(policy, lambda keras: MODELS[model](keras, small))

@@ -15,6 +15,8 @@ from typing import Any
 import gpu_contenders
 import gpu_profile
 import gpu_rows
+import live
+import live_models
 import measure
 import numpy as np
 import tensorflow as tf
@@ -92,7 +94,7 @@ def steps(row: Row, small: bool) -> dict[str, Step]:
     for name in names:
         contender = gpu_contenders.CONTENDERS[name]
         model = models[contender.policy]
-        x, labels = gpu_rows.batch(model, 2 if small else row.batch)
+        x, labels = live_models.batch_of(model, 2 if small else row.batch)
         if row.kind == "frozen":
             made[name] = _of_session(contender, model, x)
         else:
@@ -124,24 +126,13 @@ def step_function(row: Row, model: Any) -> Callable[..., tf.Tensor]:
     import keras
 
     if "inference" in row.kind:
-        return tf.function(lambda x, labels: model(x, training=False), jit_compile=row.is_compiled)
-    loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        return live.inference(model, row.is_compiled)
     optimizer = (
         keras.optimizers.Adam(_LEARNING_RATE)
         if row.kind.endswith("adam")
         else keras.optimizers.SGD(_LEARNING_RATE, momentum=_MOMENTUM)
     )
-    optimizer.build(model.trainable_variables)
-
-    @tf.function(jit_compile=row.is_compiled)
-    def step(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        with tf.GradientTape() as tape:
-            loss = loss_of(labels, model(x, training=True))
-        gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-        return loss
-
-    return step
+    return live.training_step(model, optimizer, row.is_compiled)
 
 
 def _of_session(contender: Contender, model: Any, x: np.ndarray) -> Step:

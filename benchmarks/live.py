@@ -59,22 +59,29 @@ class LiveTask:
         model = live_models.built(self._name, "mixed_bfloat16" if is_policy else "float32")
         model.set_weights(self._weights)
         arguments = [tf.constant(each) for each in live_models.batch(self._name, model)]
-        function = _training_step(model) if self._is_training else _inference(model)
+        function = inference(model)
+        if self._is_training:
+            import keras
+
+            function = training_step(model, keras.optimizers.SGD(_LEARNING_RATE))
         yield _InFunction(contender, lambda: function(*arguments))
 
 
-def _inference(model: Any) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    return tf.function(lambda x, labels: model(x, training=False), jit_compile=False)
+def inference(model: Any, compiled: bool = False) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    """A tf.function of inputs and labels that yields the logits; perhaps compiled by XLA."""
+    return tf.function(lambda x, labels: model(x, training=False), jit_compile=compiled)
 
 
-def _training_step(model: Any) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+def training_step(
+    model: Any, optimizer: Any, compiled: bool = False
+) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    """A tf.function that makes a step with inputs and labels, and yields the loss."""
     import keras
 
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    optimizer = keras.optimizers.SGD(_LEARNING_RATE)
     optimizer.build(model.trainable_variables)
 
-    @tf.function(jit_compile=False)
+    @tf.function(jit_compile=compiled)
     def step(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             loss = loss_of(labels, model(x, training=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Callable
 from typing import Any
 
 import encoder_models
@@ -20,7 +21,7 @@ def _cnn(keras: Any) -> Any:
     for _ in range(5):
         x = layers.Conv2D(64, 3, padding="same", use_bias=False)(x)
         x = layers.ReLU()(layers.BatchNormalization()(x))
-    return _classifier(keras, inputs, layers.GlobalAveragePooling2D()(x))
+    return classifier(keras, inputs, layers.GlobalAveragePooling2D()(x))
 
 
 def _application(name: str) -> Any:
@@ -28,7 +29,7 @@ def _application(name: str) -> Any:
         body = getattr(keras.applications, name)(
             include_top=False, weights=None, input_shape=(_SIZE, _SIZE, 3), pooling="avg"
         )
-        return _classifier(keras, body.input, body.output, name.lower())
+        return classifier(keras, body.input, body.output, name.lower())
 
     return build
 
@@ -39,10 +40,11 @@ def _encoder(keras: Any) -> Any:
 
 def _lstm(keras: Any) -> Any:
     inputs = keras.Input([64, 64])
-    return _classifier(keras, inputs, keras.layers.LSTM(128)(inputs))
+    return classifier(keras, inputs, keras.layers.LSTM(128)(inputs))
 
 
-def _classifier(keras: Any, inputs: Any, features: Any, name: str | None = None) -> Any:
+def classifier(keras: Any, inputs: Any, features: Any, name: str | None = None) -> Any:
+    """A model of the inputs that ends with a Dense of logits."""
     # Logits are float32, as Keras' guide to mixed precision recommends.
     dense = keras.layers.Dense(keras_models.CLASSES, dtype="float32")
     return keras.Model(inputs, dense(features), name=name)
@@ -68,14 +70,19 @@ def obstacle() -> str | None:
 
 
 def built(name: str, policy: str) -> Any:
-    """A model with new weights, always the same, whose layers compute in the Keras policy."""
+    """One of NAMES with new weights, always the same, whose layers compute in the Keras policy."""
+    return in_policy(policy, _BUILDERS[name][0])
+
+
+def in_policy(policy: str, build: Callable[[Any], Any]) -> Any:
+    """What build(keras) makes, with weights that are always the same, in the Keras policy."""
     import keras
 
     keras.utils.set_random_seed(keras_models.SEED)
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy)
     try:
-        return _BUILDERS[name][0](keras)
+        return build(keras)
     finally:
         keras.config.set_dtype_policy(before)
 
@@ -86,8 +93,12 @@ def calibrate(model: Any) -> None:
 
 
 def batch(name: str, model: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs [batch, ...] and labels [batch] of a step of the model."""
-    count = _BUILDERS[name][1]
+    """Inputs [batch, ...] and labels [batch] of a step of one of NAMES."""
+    return batch_of(model, _BUILDERS[name][1])
+
+
+def batch_of(model: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs [count, ...] of a model, and labels [count]."""
     random = np.random.default_rng(keras_models.SEED)
     labels = random.integers(0, keras_models.CLASSES, count).astype(np.int32)
     return keras_models.examples(model, count), labels

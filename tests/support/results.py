@@ -67,8 +67,8 @@ class Results:
         case = ElementTree.Element("testcase", classname=file, name=name, time=f"{seconds:.3f}")
         for report in reports:
             if report.failed:
-                is_own = report.when in ("call", "???")
-                ElementTree.SubElement(case, _FAILED[not is_own]).text = _text(report)
+                kind = "failure" if report.when in ("call", "???") else "error"
+                ElementTree.SubElement(case, kind).text = _text(report)
             elif report.skipped:
                 ElementTree.SubElement(case, "skipped", message=_text(report))
         self._append(case)
