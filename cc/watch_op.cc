@@ -118,10 +118,10 @@ TensorCounts CountAll(const Tensor& input, tensorflow::thread::ThreadPool* worke
   return all;
 }
 
-// What a kernel knows of its tensor.
-class Place {
+// The recorder's entry of a kernel's tensor.
+class Recorded {
  public:
-  explicit Place(tensorflow::OpKernelConstruction* context) {
+  explicit Recorded(tensorflow::OpKernelConstruction* context) {
     int graph = 0;
     OP_REQUIRES_OK(context, context->GetAttr("graph", &graph));
     OP_REQUIRES_OK(context, context->GetAttr("tensor", &tensor_));
@@ -165,17 +165,17 @@ tensorflow::thread::ThreadPool* WorkersOf(OpKernelContext* context) {
 class WatchKernel : public tensorflow::OpKernel {
  public:
   explicit WatchKernel(tensorflow::OpKernelConstruction* context)
-      : OpKernel(context), place_(context) {}
+      : OpKernel(context), recorded_(context) {}
 
   // Marks the kernel as cheap: moving it to another thread would cost more than the kernel.
   bool IsExpensive() override { return false; }
 
   void Compute(OpKernelContext* context) override {
-    if (place_.Records(*context)) place_.Add(context->input(0), WorkersOf(context), context);
+    if (recorded_.Records(*context)) recorded_.Add(context->input(0), WorkersOf(context), context);
   }
 
  private:
-  const Place place_;
+  const Recorded recorded_;
 };
 
 // Where a GPU has the tensor, a recorded step copies it to the host. Other steps launch nothing and
@@ -183,12 +183,12 @@ class WatchKernel : public tensorflow::OpKernel {
 class WatchGpuKernel : public tensorflow::AsyncOpKernel {
  public:
   explicit WatchGpuKernel(tensorflow::OpKernelConstruction* context)
-      : AsyncOpKernel(context), place_(context) {}
+      : AsyncOpKernel(context), recorded_(context) {}
 
   bool IsExpensive() override { return false; }
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
-    if (!place_.Records(*context)) {
+    if (!recorded_.Records(*context)) {
       done();
       return;
     }
@@ -213,7 +213,7 @@ class WatchGpuKernel : public tensorflow::AsyncOpKernel {
       // Not on the thread of the copy, which other copies wait for; and on one thread, because
       // threads that all wait for parts of their own work would wait for ever.
       WorkersOf(context)->Schedule([this, context, copy, done] {
-        place_.Add(*copy, nullptr, context);
+        recorded_.Add(*copy, nullptr, context);
         done();
       });
     };
@@ -223,7 +223,7 @@ class WatchGpuKernel : public tensorflow::AsyncOpKernel {
   }
 
  private:
-  const Place place_;
+  const Recorded recorded_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("NpuPrecisionWatch").Device(tensorflow::DEVICE_CPU), WatchKernel);

@@ -45,20 +45,26 @@ class Tails {
   Multiple MultipleOf(const OutputPort& tensor) const {
     Multiple found{view_.LookThroughInserted(tensor), false};
     for (int factor = 0; factor < kMost; ++factor) {
-      const std::string& op = view_.node(found.of.node).op();
-      const auto inputs = view_.fanin(found.of.node);
-      bool is_negative = true;
-      int index = 0;
-      if (op == "Mul" && inputs.size() == 2 && ReadsNumber(inputs[0], &is_negative)) {
-        index = 1;
-      } else if ((op != "Mul" && !Divides(op)) || inputs.size() != 2 ||
-                 !ReadsNumber(inputs[1], &is_negative)) {
-        if (op != "Neg" || inputs.size() != 1) break;
-      }
-      found.of = view_.LookThroughInserted(inputs[index]);
+      bool is_negative = false;
+      const int index = InputOfMultiple(found.of.node, &is_negative);
+      if (index < 0) break;
+      found.of = view_.LookThroughInserted(view_.fanin(found.of.node)[index]);
       found.is_negative = found.is_negative != is_negative;
     }
     return found;
+  }
+
+  // The input of which the node yields a multiple by a number; -1 if it does not.
+  int InputOfMultiple(int id, bool* is_negative) const {
+    const std::string& op = view_.node(id).op();
+    const auto inputs = view_.fanin(id);
+    if (op == "Neg" && inputs.size() == 1) {
+      *is_negative = true;
+      return 0;
+    }
+    if (inputs.size() != 2) return -1;
+    if (op == "Mul" && ReadsNumber(inputs[0], is_negative)) return 1;
+    return (op == "Mul" || Divides(op)) && ReadsNumber(inputs[1], is_negative) ? 0 : -1;
   }
 
   bool ReadsNumber(const OutputPort& tensor, bool* is_negative) const {
@@ -73,6 +79,7 @@ class Tails {
     return true;
   }
 
+  // Exp, or what may grow as fast.
   bool IsExp(const OutputPort& tensor) const {
     const std::string& op = view_.node(tensor.node).op();
     return op == "Exp" || op == "Expm1" || op == "Pow";

@@ -12,9 +12,9 @@
 
 namespace npu_precision {
 
-// Whether the node is an Erfc of a negative multiple of x that only products read, and one of them
-// is a product with a positive multiple of x. Others, such as those of the gradient, weigh anything
-// but an Exp; and nothing weighs the product with x by one.
+// Whether the node is an Erfc of a negative multiple of x that only products read, one of them with
+// a positive multiple of x. No product may have an Exp as its other factor, nor may that with x be
+// multiplied by an Exp later.
 bool IsGatedTail(const GraphView& view, int id);
 
 }  // namespace npu_precision

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.check_rewrite import check_rewrite
+from support.text_graph import placed
 from support.tf_versions import needs_gpu_kernels
 
 pytestmark = needs_gpu_kernels
@@ -21,10 +22,10 @@ PRODUCT = """
 GELU = "halved = Mul(x, half)\nend = Mul(halved, tail)"
 
 
-def decided(rest, device=GPU, mode="allow_mix_precision", **options):
-    lines = [line.strip() for line in f"{PRODUCT}\n{rest}".splitlines()]
-    text = "\n".join(f"{line} @ {device}" for line in lines if line)
-    return check_rewrite(text, None, mode=mode, **options).reasons["tail"][:2]
+def decided(rest, device=GPU, product=PRODUCT, **options):
+    text = placed(f"{product}\n{rest}", device)
+    rewritten = check_rewrite(text, None, mode="allow_mix_precision", **options)
+    return rewritten.reasons["tail"][:2]
 
 
 @pytest.mark.parametrize(
@@ -64,11 +65,8 @@ def test_elsewhere_it_is_on_the_black_list(rest):
 
 def test_the_upper_tail_is_on_the_black_list():
     """x * Erfc(x) is small where x is large."""
-    text = PRODUCT.replace("minus = Neg(x)", "minus = Mul(x, half)")
-    lines = [line.strip() for line in f"{text}\n{GELU}".splitlines()]
-    placed = "\n".join(f"{line} @ {GPU}" for line in lines if line)
-    found = check_rewrite(placed, None, mode="allow_mix_precision").reasons
-    assert found["tail"][:2] == ("kept", "black_list")
+    product = PRODUCT.replace("minus = Neg(x)", "minus = Mul(x, half)")
+    assert decided(GELU, product=product) == ("kept", "black_list")
 
 
 def test_on_a_cpu_it_is_on_the_black_list():

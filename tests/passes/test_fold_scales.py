@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from support.check_rewrite import check_rewrite
 from support.devices import decided_for
+from support.norm_text import STATISTICS
 from support.text_graph import read_graph
 from support.tf_versions import needs_gpu_kernels, needs_kernels
 
@@ -26,19 +27,8 @@ CONVOLUTION = """
     t = Placeholder(shape=8)
     conv = Conv2D(x, w, strides=[1, 1, 1, 1], padding=SAME)
     """
-# As Keras 3 computes it from its variables.
-NORM = """
-    gamma = Placeholder(shape=8)
-    beta = Placeholder(shape=8)
-    mean = Placeholder(shape=8)
-    variance = Placeholder(shape=8)
-    epsilon = Const(value=0.001)
-    squared = Square(variance)
-    guarded = AddV2(squared, epsilon)
-    inverse = Rsqrt(guarded)
-    scale = Mul(inverse, gamma)
-    moved = Mul(mean, scale)
-    shift = Sub(beta, moved)
+NORM = f"""
+    {STATISTICS}
     scaled = Mul(conv, scale)
     norm = AddV2(scaled, shift)
     relu = Relu(norm)

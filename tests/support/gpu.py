@@ -84,10 +84,10 @@ def pytest_addoption(parser):
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     """Refuses to pass for a test of a GPU where there is none."""
-    tier, rehearsed = config.getoption("tier"), config.getoption("rehearse") is not None
+    tier, one_in = config.getoption("tier"), config.getoption("rehearse")
+    rehearsed = one_in is not None
     if rehearsed and tier != "gpu":
         raise pytest.UsageError(f"--rehearse: got --tier={tier}, expected gpu")
-    one_in = config.getoption("rehearse")
     if rehearsed and one_in < 1:
         raise pytest.UsageError(f"--rehearse: got {one_in}, expected 1 or more")
     if rehearsed and _tf_compat.has_gpu():

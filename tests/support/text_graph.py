@@ -56,6 +56,11 @@ def read_graph(text, results=None):
     return graph
 
 
+def placed(text, device):
+    """The text of a graph with all nodes, one in each line, on the device."""
+    return "\n".join(f"{line.strip()} @ {device}" for line in text.splitlines() if line.strip())
+
+
 def text_lines(text):
     """The lines of a text without comments and indentation; a line may continue after a comma."""
     text = re.sub(r"[ \t]*(#.*)?$", "", text, flags=re.MULTILINE)
