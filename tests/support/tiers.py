@@ -54,11 +54,13 @@ GPU_TOO = {
     "cli/test_compare.py": ("full",),
     "cli/test_compare_outputs.py": ("full",),
     "cli/test_doctor.py": ("full",),
+    "cli/test_tune.py": ("full",),
     "flight": ("full",),
     "guard": ("full",),
     "loss_scaling": ("full",),
     "models/test_numerics_corpus.py": (),
     "training/test_comparer.py": ("full",),
+    "tuning": ("full",),
 }
 # A test that asks for one of these starts a process.
 SLOW_FIXTURES = {"chromium", "pipeline_driver", "run_cold_python", "run_python", "run_workers"}
@@ -173,9 +175,8 @@ def pytest_collection_modifyitems(config, items):
     tier = config.getoption("tier")
     kept, left_out = [], []
     for item in items:
-        marks = TIERS[tier][0]
-        if tier == "gpu" and _gpu_too(item.nodeid) is not None:
-            marks = _gpu_too(item.nodeid)
+        too = _gpu_too(item.nodeid) if tier == "gpu" else None
+        marks = TIERS[tier][0] if too is None else too
         (left_out if any(map(item.get_closest_marker, marks)) else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
