@@ -105,7 +105,11 @@ def _bench(session: nox.Session, requirements: str) -> None:
         session.run("python", "benchmarks/gpu_decisions.py", *session.posargs[1:])
         return
     # Keras 3 has no layers of TensorFlow 1.
-    environment = {"TF_USE_LEGACY_KERAS": "1", "PYTHONPATH": "."}
+    environment = {
+        "TF_USE_LEGACY_KERAS": "1",
+        "PYTHONPATH": ".",
+        "NPU_PRECISION_BENCH_SESSION": f".venv/bin/nox -s {session.name} --",
+    }
     out = pathlib.Path("build") / "benchmarks" / session.name
     session.run("python", "benchmarks/steps.py", f"--out={out}", *session.posargs, env=environment)
 
@@ -201,6 +205,7 @@ def _lock(session: nox.Session, requirements: str) -> None:
 # kept. Those that lock resolve anew.
 _SESSIONS = {
     **{name: (_test, *environment, True) for name, environment in ENVIRONMENTS.items()},
+    "bench-tf219": (_bench, "bench-tf2.19", "3.11", True),
     "bench-tf221": (_bench, "bench-tf2.21", "3.11", True),
     "itex": (_install_locked, "itex", "3.11", True),
     "zentf": (_install_locked, "zentf", "3.11", True),

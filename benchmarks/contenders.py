@@ -41,14 +41,24 @@ ZENTF = "zentf"
 # Our modes should be as fast as each of these.
 PEERS = (TENSORFLOW, POLICY, ITEX, ZENTF, FROZEN)
 _MODE = "npu, "
+# Sessions with an entry that is written by hand, not by npu_config_proto: without more, and as the
+# documents of Ascend have it. By toggles that are off.
+_BY_HAND = {
+    f"{_MODE}bare": (),
+    f"{_MODE}documented": ("remapping", "memory_optimization"),
+}
 
 
 def of_mode(name: str) -> str:
     """The contender that runs one of our modes: "MODE", or "MODE/native" for a float16_compute.
 
+    Also "bare" and "documented", for an entry in custom_optimizers that is written by hand.
+
     Raises:
         ValueError: there is no such mode or no such float16_compute.
     """
+    if _MODE + name in _BY_HAND:
+        return _MODE + name
     import npu_precision
 
     npu_precision.PrecisionOptions(**fields(_MODE + name))
@@ -83,11 +93,23 @@ def config(contender: str) -> tf1.ConfigProto:
     if is_ours(contender):
         import npu_precision
 
+        if contender in _BY_HAND:
+            return _by_hand(contender)
         return npu_precision.npu_config_proto(**fields(contender))
     result = tf1.ConfigProto()
     for name, is_on in toggles(contender).items():
         toggle = RewriterConfig.ON if is_on else RewriterConfig.OFF
         setattr(result.graph_options.rewrite_options, name, toggle)
+    return result
+
+
+def _by_hand(contender: str) -> tf1.ConfigProto:
+    result = tf1.ConfigProto()
+    rewrite = result.graph_options.rewrite_options
+    entry = rewrite.custom_optimizers.add(name="NpuOptimizer")
+    entry.parameter_map["precision_mode"].s = str(fields(OURS)["precision_mode"]).encode()
+    for name in _BY_HAND[contender]:
+        setattr(rewrite, name, RewriterConfig.OFF)
     return result
 
 

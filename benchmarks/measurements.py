@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import report
 import tensorflow as tf
 
+_SESSION = "NPU_PRECISION_BENCH_SESSION"
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "docs" / "measurements"
 
 
@@ -51,8 +52,14 @@ def add_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def command(verb: str, variable: str) -> str:
-    """The command that runs this process: `make VERB VARIABLE="FLAGS"`."""
+    """The command that runs this process: `make VERB VARIABLE="FLAGS"`, or that of its session.
+
+    A session of nox gives its own in the environment, and says by --out where results go.
+    """
     flags = [flag for flag in sys.argv[1:] if flag != "--write"]
+    if _SESSION in os.environ:
+        given = [flag for flag in flags if not flag.startswith("--out=")]
+        return f"{os.environ[_SESSION]} {shlex.join(given)}"
     return f"make {verb} {variable}={shlex.quote(shlex.join(flags))}" if flags else f"make {verb}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import pathlib
 from collections.abc import Sequence
 from typing import Literal
@@ -92,3 +93,18 @@ NAMES = tuple(_BY_NAME)
 def row(name: str) -> Row:
     """The row of this name, one of NAMES."""
     return _BY_NAME[name]
+
+
+def chosen(patterns: Sequence[str]) -> list[str]:
+    """The names of the rows that these are the names of, or patterns with *, in their order.
+
+    Raises:
+        ValueError: there is no such row.
+    """
+    names: dict[str, None] = {}
+    for pattern in patterns:
+        found = fnmatch.filter(NAMES, pattern)
+        if not found:
+            raise ValueError(f"got {pattern!r}, expected some of {', '.join(NAMES)}")
+        names.update(dict.fromkeys(found))
+    return list(names)

@@ -85,11 +85,15 @@ def machine() -> dict[str, object]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("--only", help=f"some of {', '.join(rows.NAMES)}, separated by commas")
+    parser.add_argument(
+        "--only",
+        help=f"some of {', '.join(rows.NAMES)}, separated by commas; or patterns such as 'live *'",
+    )
     parser.add_argument(
         "--modes",
         help="more of our modes to run, separated by commas, such as force_fp16, or "
-        "force_fp16/native for that float16_compute",
+        "force_fp16/native for that float16_compute, or bare or documented for a session whose "
+        "ConfigProto has an entry that is written by hand",
     )
     parser.add_argument("--seconds", type=float, default=25.0, help="of rounds, for each row")
     parser.add_argument(
@@ -104,10 +108,10 @@ def arguments() -> argparse.Namespace:
         help="where the frozen graphs are kept; any TensorFlow's are good for all",
     )
     options = parser.parse_args()
-    options.names = options.only.split(",") if options.only else rows.NAMES
-    unknown = [name for name in options.names if name not in rows.NAMES]
-    if unknown:
-        parser.error(f"--only: got {unknown[0]!r}, expected some of {', '.join(rows.NAMES)}")
+    try:
+        options.names = rows.chosen(options.only.split(",")) if options.only else rows.NAMES
+    except ValueError as error:
+        parser.error(f"--only: {error}")
     try:
         options.modes = options.modes.split(",") if options.modes else []
         for mode in options.modes:

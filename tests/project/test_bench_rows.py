@@ -28,6 +28,21 @@ def test_a_row_is_found_by_the_name_that_it_shows():
     assert {"convnext_tiny", "train mlp", "saved gru_keywords", "fit cnn"} <= {*rows.NAMES}
 
 
+def test_rows_are_chosen_by_names_and_patterns():
+    import rows
+
+    assert rows.chosen(["train mlp", "fit *"]) == ["train mlp", *_starting("fit ")]
+    assert rows.chosen(["live *"]) == _starting("live ")
+    with pytest.raises(ValueError, match=r"got 'fit', expected some of resnet50, "):
+        rows.chosen(["bert", "fit"])
+
+
+def _starting(text):
+    import rows
+
+    return [name for name in rows.NAMES if name.startswith(text)]
+
+
 CONTENDERS = {
     "bert": ["float32", "tf amp", "npu", "npu, dtypes", "npu, force_fp16"],
     "saved gru_keywords": [

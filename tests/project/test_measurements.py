@@ -104,3 +104,21 @@ def test_each_value_of_a_section_has_a_table(write):
     text = mkdocs_reference.measured("table", "room")
     assert "### a room\n\n| model |" in text
     assert "### other\n\n| model |" in text
+
+
+@pytest.mark.parametrize(
+    ("session", "command"),
+    [
+        (None, "make bench FLAGS='--out=build --only mlp'"),
+        (".venv/bin/nox -s bench --", ".venv/bin/nox -s bench -- --only mlp"),
+    ],
+)
+def test_the_command_is_that_which_ran(session, command, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import measurements
+
+    monkeypatch.setattr("sys.argv", ["steps.py", "--out=build", "--only", "mlp", "--write"])
+    monkeypatch.delenv("NPU_PRECISION_BENCH_SESSION", raising=False)
+    if session:
+        monkeypatch.setenv("NPU_PRECISION_BENCH_SESSION", session)
+    assert measurements.command("bench", "FLAGS") == command
