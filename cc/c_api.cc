@@ -12,6 +12,7 @@
 #include "cc/error_op.h"
 #include "cc/flight_store.h"
 #include "cc/inert_parameters.h"
+#include "cc/kept_casts.h"
 #include "cc/lowered_so_far.h"
 #include "cc/parameters.h"
 #include "cc/rewrites_option.h"
@@ -337,6 +338,17 @@ NPU_PRECISION_EXPORT void NpuPrecisionCloseFlight() { npu_precision::FlightStore
 NPU_PRECISION_EXPORT char* NpuPrecisionDrainFlight(int all) {
   return npu_precision::NewString(Json::writeString(
       Json::StreamWriterBuilder(), npu_precision::FlightStore::Get().Drain(all != 0)));
+}
+
+// Returns JSON: the shared copies of weights in a low type, their bytes, and how many were
+// made so far. Release it with NpuPrecisionFree.
+NPU_PRECISION_EXPORT char* NpuPrecisionKeptCasts() {
+  const npu_precision::KeptCasts count = npu_precision::CountKeptCasts();
+  Json::Value root(Json::objectValue);
+  root["kept"] = Json::Int64(count.kept);
+  root["bytes"] = Json::Int64(count.bytes);
+  root["made"] = Json::Int64(count.made);
+  return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
 NPU_PRECISION_EXPORT void NpuPrecisionFree(char* text) { std::free(text); }

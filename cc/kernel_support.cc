@@ -67,6 +67,10 @@ bool KernelSupport::HasOwnOps(const tensorflow::NodeDef& node) const {
   return has_own_ops_ && DeviceTypeOf(node) == tensorflow::DEVICE_CPU;
 }
 
+bool KernelSupport::KeepsCasts(const tensorflow::NodeDef& node) const {
+  return HasOwnOps(node) && WritersLeaveHeldBuffers();
+}
+
 DeviceKind KernelSupport::KindOf(const tensorflow::NodeDef& node) const {
   const std::string type = DeviceTypeOf(node);
   if (type == tensorflow::DEVICE_CPU) return DeviceKind::kCpu;

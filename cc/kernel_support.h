@@ -33,6 +33,7 @@ class KernelSupport : public DtypeSupport {
   bool TruncatesBfloat16(const tensorflow::NodeDef& node) const override;
   bool HasOneDnn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) const override;
   bool HasOwnOps(const tensorflow::NodeDef& node) const override;
+  bool KeepsCasts(const tensorflow::NodeDef& node) const override;
 
  private:
   std::string DeviceTypeOf(const tensorflow::NodeDef& node) const;

@@ -236,6 +236,8 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     const DtypeSupport& support = compiled ? static_cast<const DtypeSupport&>(xla) : kernels;
     DecideContext context = ContextOf(parameters_, lists_, custom_dtypes_, support, item);
     context.compiled = compiled;
+    context.keeps_weights = parameters_.passes.count("low_weights") != 0;
+    context.is_watched = FlightStore::Get().watch() != Watch::kNothing;
     context.weighs_kernels &= !context.compiled;
     if (context.compiled && emulates && parameters_.saturates) {
       return tensorflow::errors::InvalidArgument(

@@ -47,6 +47,10 @@ inline bool IsOnlyReader(const tensorflow::Tensor& tensor) {
 #endif
 }
 
+// Whether all that writes a resource variable takes a new buffer if something else holds the old
+// one. Earlier versions were not tried.
+inline bool WritersLeaveHeldBuffers() { return NPU_PRECISION_TF_AT_LEAST(2, 15); }
+
 // tensorflow::errors lost these in 2.22.
 inline bool IsUserError(const tensorflow::Status& status) {
 #if NPU_PRECISION_TF_AT_LEAST(2, 22)

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tensorflow/core/framework/bfloat16.h"
+#include "cc/low_blocks.h"
 
 namespace npu_precision {
 namespace {
@@ -11,16 +11,7 @@ namespace {
 // A dozen steps of so many floats fit into a first-level cache.
 constexpr int kBlock = 512;
 
-// With wider vectors where the processor has them. Not with FMA, which would round once where
-// TensorFlow's kernels round twice. All loops have a constant length: the compiler needs no more to
-// vectorize them.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define NPU_PRECISION_VECTORIZED \
-  __attribute__((target_clones("avx2", "default"), optimize("O3", "no-math-errno")))
-#else
-#define NPU_PRECISION_VECTORIZED
-#endif
-
+// All loops have a constant length: the compiler needs no more to vectorize them.
 NPU_PRECISION_VECTORIZED
 void Compute(UpdateKind kind, const float* a, const float* b, float* out) {
   switch (kind) {
@@ -53,18 +44,6 @@ void Compute(UpdateKind kind, const float* a, const float* b, float* out) {
   }
 }
 
-NPU_PRECISION_VECTORIZED
-void FromBfloat16(const uint16_t* from, float* to) {
-  for (int i = 0; i < kBlock; ++i) {
-    const uint32_t bits = static_cast<uint32_t>(from[i]) << 16;
-    std::memcpy(&to[i], &bits, sizeof(bits));
-  }
-}
-
-void FromHalf(const Eigen::half* from, float* to) {
-  for (int i = 0; i < kBlock; ++i) to[i] = static_cast<float>(from[i]);
-}
-
 // Asks for what a later block will read. The bursts of one block are too short for the processor to
 // see that it should.
 void Prefetch(const void* data, int64_t bytes_ahead, int bytes) {
@@ -91,11 +70,7 @@ const float* Load(const UpdateTensor& tensor, int64_t begin, int count, bool cop
     std::fill(last + count, last + kBlock, uint16_t{0});
     from = last;
   }
-  if (tensor.dtype == tensorflow::DT_BFLOAT16) {
-    FromBfloat16(from, to);
-  } else {
-    FromHalf(reinterpret_cast<const Eigen::half*>(from), to);
-  }
+  FromLow(from, kBlock, tensor.dtype, to);
   return to;
 }
 
@@ -158,11 +133,18 @@ class Blocks {
         std::fill_n(own, kBlock, 1.0f);
         break;
       case UpdateKind::kStore:
-        std::memcpy(inputs_.variables[step.a] + begin, values_[step.b], count * sizeof(float));
+        Store(step.a, begin, count, values_[step.b]);
         break;
       default:
         Compute(step.kind, values_[step.a], ReadsSecond(step.kind) ? values_[step.b] : nullptr,
                 own);
+    }
+  }
+
+  void Store(int variable, int64_t begin, int count, const float* value) const {
+    std::memcpy(inputs_.variables[variable] + begin, value, count * sizeof(float));
+    for (const UpdateCopy& copy : inputs_.copies) {
+      if (copy.variable == variable) ToLow(value, count, copy.dtype, copy.data + begin);
     }
   }
 

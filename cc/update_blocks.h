@@ -15,10 +15,18 @@ struct UpdateTensor {
   tensorflow::DataType dtype;  // float32, float16 or bfloat16
 };
 
+// Where the new value of a variable is written in a low type, too.
+struct UpdateCopy {
+  int variable;
+  uint16_t* data;
+  tensorflow::DataType dtype;
+};
+
 struct UpdateInputs {
   std::vector<float*> variables;
   std::vector<UpdateTensor> tensors;
   std::vector<float> scalars;
+  std::vector<UpdateCopy> copies;
 };
 
 // Runs the program for the elements from `begin` up to `end`, in blocks that stay in the

@@ -1,9 +1,12 @@
 // The ops that update variables in one sweep, and read gradients of a low type.
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/kept_casts.h"
 #include "cc/tf_compat.h"
 #include "cc/update_blocks.h"
 #include "graph_passes/graph/private_ops.h"
@@ -150,14 +153,51 @@ class UpdateKernel : public UpdateBase {
     for (int k = 0; k < variables(); ++k) {
       const std::string name = std::string(tensorflow::HandleFromInput(context, k).name());
       OP_REQUIRES_OK(context, CheckVariable(*vars[k]->tensor(), name, size));
-      OP_REQUIRES_OK(context, OwnBuffer(context, vars[k].get()));
-      inputs.variables.push_back(vars[k]->tensor()->flat<float>().data());
     }
     OP_REQUIRES_OK(context, ReadInputs(context, size, &inputs));
+    std::vector<Copy> copies;
+    for (int k = 0; k < variables(); ++k) {
+      Tensor* const value = vars[k]->tensor();
+      OP_REQUIRES_OK(context, TakeCopies(context, *value, k, &copies));
+      OP_REQUIRES_OK(context, OwnBuffer(context, vars[k].get()));
+      inputs.variables.push_back(value->flat<float>().data());
+    }
+    for (const Copy& copy : copies) {
+      auto* data = reinterpret_cast<uint16_t*>(const_cast<char*>(copy.low.tensor_data().data()));
+      inputs.copies.push_back({copy.variable, data, copy.low.dtype()});
+    }
     Run(context, inputs, size);
+    for (const Copy& copy : copies) {
+      const Tensor& value = *vars[copy.variable]->tensor();
+      copy.kept->Renew(value, copy.low);
+      if (value.tensor_data().data() != copy.address) ShareCast(copy.kept);
+      CountMadeCast();
+    }
   }
 
  private:
+  // A copy of a variable in a low type, which the update writes, too.
+  struct Copy {
+    int variable;
+    std::shared_ptr<KeptCast> kept;
+    const void* address;  // of the variable's value before
+    Tensor low;
+  };
+
+  static Status TakeCopies(OpKernelContext* context, const Tensor& value, int variable,
+                           std::vector<Copy>* copies) {
+    for (DataType dtype : {tensorflow::DT_BFLOAT16, tensorflow::DT_HALF}) {
+      Copy copy{variable, SharedCast(value, Tensor(), dtype, nullptr), value.tensor_data().data(),
+                Tensor()};
+      if (copy.kept == nullptr || !copy.kept->Release(value, &copy.low)) continue;
+      if (copy.low.NumElements() == 0) {
+        TF_RETURN_IF_ERROR(context->allocate_temp(dtype, value.shape(), &copy.low));
+      }
+      copies->push_back(std::move(copy));
+    }
+    return Status();
+  }
+
   // Gives the variable a buffer that nothing else reads, as TensorFlow's updates do.
   static Status OwnBuffer(OpKernelContext* context, Var* var) {
     Tensor* tensor = var->tensor();

@@ -25,6 +25,7 @@ class XlaSupport : public DtypeSupport {
   bool TruncatesBfloat16(const tensorflow::NodeDef&) const override { return false; }
   bool HasOneDnn(const tensorflow::NodeDef&, tensorflow::DataType) const override { return false; }
   bool HasOwnOps(const tensorflow::NodeDef&) const override { return false; }
+  bool KeepsCasts(const tensorflow::NodeDef&) const override { return false; }
 
  private:
   const bool has_gpu_;

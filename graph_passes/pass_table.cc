@@ -12,6 +12,7 @@
 #include "graph_passes/fuse/grouped_convolutions.h"
 #include "graph_passes/fuse/inline_convolutions.h"
 #include "graph_passes/fuse/layer_norm.h"
+#include "graph_passes/fuse/low_weights.h"
 #include "graph_passes/fuse/means_as_pools.h"
 #include "graph_passes/fuse/pad_into_convolutions.h"
 #include "graph_passes/fuse/same_padding.h"
@@ -199,6 +200,9 @@ const std::vector<Pass>& Passes() {
       {"fused_updates", "Updates variables in one sweep, from gradients of the low type.",
        "after all that writes Casts, which it drops; before the ledger, which counts them",
        Switch::kForSpeed, true, LowersForSpeedHere, FuseUpdates},
+      {"low_weights", "Keeps weights in the low type until they change.",
+       "after fused_updates, whose op writes what is kept; before the ledger, which counts Casts",
+       Switch::kForSpeed, true, LowersForSpeedHere, KeepLowWeights},
       {"ledger", "Writes down what was decided and changed.",
        "before emulate, which undoes what it is about", Switch::kNone, true, Always, WriteLedger},
       {"emulate", "Computes lowered nodes in float32 and rounds their values to the low type.",

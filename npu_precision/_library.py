@@ -65,6 +65,7 @@ def _load() -> ctypes.CDLL:
             "NpuPrecisionLintMixlist",
             "NpuPrecisionLintOpsInfo",
             "NpuPrecisionLists",
+            "NpuPrecisionKeptCasts",
             "NpuPrecisionTakeSaturations",
         ):
             # Not c_char_p: ctypes would copy the text and lose the pointer, which must be freed.
@@ -97,6 +98,7 @@ def _load() -> ctypes.CDLL:
             lint.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
         library.NpuPrecisionFileFormat.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         library.NpuPrecisionLists.argtypes = [ctypes.c_char_p]
+        library.NpuPrecisionKeptCasts.argtypes = []
         library.NpuPrecisionTakeSaturations.argtypes = []
         library.NpuPrecisionLoweredSoFar.argtypes = [ctypes.POINTER(ctypes.c_int64)] * 2
         library.NpuPrecisionLoweredSoFar.restype = None
@@ -338,6 +340,17 @@ def take_saturations() -> dict[str, int]:
     text = _text(_LIBRARY.NpuPrecisionTakeSaturations)
     assert text is not None
     return json.loads(text)
+
+
+def kept_casts() -> dict[str, int]:
+    """The copies of variables in a low type that low_weights keeps in this process.
+
+    Returns:
+        "kept": how many; "bytes": their size; "made": how often a copy was made or written anew.
+    """
+    text = _text(_LIBRARY.NpuPrecisionKeptCasts)
+    assert text is not None
+    return json.loads(text)  # type: ignore[no-any-return]
 
 
 class _Description(dict):  # type: ignore[type-arg]

@@ -14,6 +14,10 @@ bool IsConstantOrReceived(const std::string& op) {
   return op == "Const" || op == "HostConst" || op == "_Recv" || op == "_HostRecv";
 }
 
+bool IsCast(const std::string& op) {
+  return op == "Cast" || op == kSaturateOp || op == kKeptCastOp;
+}
+
 }  // namespace
 
 bool IsWatched(Watch watch, const std::string& op, DataType dtype) {
@@ -26,12 +30,10 @@ bool IsWatched(Watch watch, const std::string& op, DataType dtype) {
 
 bool IsRead(const std::string& op) { return IsNeutralSource(op) || op == "_EagerConst"; }
 
-bool PassesValues(const std::string& op) {
-  return SelectsValues(op) || op == "Cast" || op == kSaturateOp;
-}
+bool PassesValues(const std::string& op) { return SelectsValues(op) || IsCast(op); }
 
 bool Rounds(const std::string& op, DataType from, DataType to) {
-  return (op == "Cast" || op == kSaturateOp) && from == tensorflow::DT_FLOAT && IsLowType(to);
+  return IsCast(op) && from == tensorflow::DT_FLOAT && IsLowType(to);
 }
 
 }  // namespace npu_precision

@@ -31,6 +31,10 @@ struct DecideContext {
   bool weighs_kernels = false;
   // Whether XLA compiles the graph, instead of running kernels.
   bool compiled = false;
+  // Whether low_weights will run.
+  bool keeps_weights = false;
+  // Whether a flight recorder will watch the tensors that are rounded.
+  bool is_watched = false;
   // Whether lowered nodes keep float32 if their Casts take more time than they save.
   bool keep_costly_islands = false;
   // Whether modes that lower nodes without float32 kernels lower all matrix and convolution ops.

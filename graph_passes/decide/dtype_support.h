@@ -40,6 +40,9 @@ class DtypeSupport {
 
   // Whether `node` runs on a CPU of this process, which has the kernels of this library's own ops.
   virtual bool HasOwnOps(const tensorflow::NodeDef& node) const = 0;
+
+  // HasOwnOps, and no kernel writes into the buffer of a variable that something else holds.
+  virtual bool KeepsCasts(const tensorflow::NodeDef& node) const = 0;
 };
 
 }  // namespace npu_precision

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph_passes/analysis/moderate_scales.h"
+#include "graph_passes/analysis/variable_buffers.h"
 #include "graph_passes/decide/kept_by_mark.h"
 #include "graph_passes/fuse/channel_chains.h"
 #include "graph_passes/fuse/convolution_padding.h"
@@ -155,11 +156,20 @@ class ScaleFolder {
     // Weights of a depthwise convolution are [height, width, channels, multiplier].
     if (is_depthwise && weights.dim_size(kChannels) != 1) return false;
     if (weights.dim_size(is_depthwise ? kChannels - 1 : kChannels) != chain.channels) return false;
+    if (KeepsScaled(chain.root.node)) return true;
     int64_t elements = chain.channels;
     for (int dim = 0; dim < kChannels; ++dim) {
       if (made.dim_size(dim) > 0) elements *= made.dim_size(dim);
     }
     return weights.num_elements() <= kPasses * elements;
+  }
+
+  // Whether low_weights will scale and round the weights in one sweep, and not again before they
+  // change.
+  bool KeepsScaled(int convolution) const {
+    const DecideContext& context = state_->context;
+    return context.keeps_weights && context.support->KeepsCasts(view_.node(convolution)) &&
+           HasBufferOfVariable(view_, context.fed, view_.fanin(convolution)[1]);
   }
 
   void Fold(const ChannelChain& chain, FlatNodes* nodes, GraphDef* out) {
@@ -177,14 +187,16 @@ class ScaleFolder {
   }
 
   void ScaleWeights(const ChannelChain& chain, std::string scale, FlatNodes* nodes,
-                    NodeDef* convolution) const {
+                    NodeDef* convolution) {
     const std::string& name = convolution->name();
     if (convolution->op() == kDepthwise) {
       scale = nodes->Reshape(absl::StrCat(name, "/npu_folded_scale"), scale, {chain.channels, 1});
     }
     const std::string weights = TensorName(view_, view_.fanin(chain.root.node)[1]);
-    convolution->set_input(1, chains_.Combined(absl::StrCat(name, "/npu_folded_weights"), "Mul",
-                                               weights, scale, nodes));
+    const std::string product =
+        chains_.Combined(absl::StrCat(name, "/npu_folded_weights"), "Mul", weights, scale, nodes);
+    convolution->set_input(1, product);
+    state_->scaled_weights.insert(product);
   }
 
   // As a batch norm of mean 0 and variance 1.

@@ -9,9 +9,10 @@
 // That is a batch norm as Keras 3 writes it in inference, with s = gamma * rsqrt(variance +
 // epsilon) and t = beta - mean * s from variables, or any other chain of sums and products with
 // vectors. fold_batch_norms does the same where all of these are constants. Here w * s is computed
-// in each call, so the pass folds only where the weights are few beside the result of the
-// convolution. TensorFlow fuses the BiasAdd, and an activation behind it, into the kernel of the
-// convolution; it does not fuse a Mul, which would be a pass over the result in float32.
+// in each call, unless low_weights keeps it: else the pass folds only where the weights are few
+// beside the result of the convolution. TensorFlow fuses the BiasAdd, and an activation behind it,
+// into the kernel of the convolution; it does not fuse a Mul, which would be a pass over the result
+// in float32.
 //
 // Refused: a convolution whose result anything else reads; vectors or weights of unknown shape;
 // for float16, a scale that may be huge; a node that the caller fetches or feeds, or whose dtype it

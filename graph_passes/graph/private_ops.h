@@ -13,6 +13,8 @@ constexpr char kNoOverflowOp[] = "NpuPrecisionNoOverflow";
 // variables. The second is for the reference variables of TensorFlow 1.
 constexpr char kUpdateOp[] = "NpuPrecisionUpdate";
 constexpr char kUpdateRefOp[] = "NpuPrecisionUpdateRef";
+// Its kernel is in cc/kept_cast_op.cc: a Cast of weights that is kept until they change.
+constexpr char kKeptCastOp[] = "NpuPrecisionKeptCast";
 
 }  // namespace npu_precision
 

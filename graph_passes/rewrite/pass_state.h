@@ -72,6 +72,8 @@ class PassState {
   // For decide: the graph with fused ops split, and its index. Other passes do not see it.
   tensorflow::GraphDef planned;
   GraphView planned_view;
+  // Products of weights and a vector of their last dimensions, in this order, which a pass wrote.
+  std::set<std::string> scaled_weights;
   std::vector<RewriteEntry> rewrites;  // changes of passes besides dtypes
   std::vector<CollectiveEntry> collectives;
   Ledger* ledger = nullptr;  // for the pass that fills it

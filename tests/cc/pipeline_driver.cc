@@ -65,6 +65,7 @@ class FakeSupport : public DtypeSupport {
   }
   bool HasOneDnn(const tensorflow::NodeDef&, tensorflow::DataType) const override { return true; }
   bool HasOwnOps(const tensorflow::NodeDef&) const override { return true; }
+  bool KeepsCasts(const tensorflow::NodeDef&) const override { return true; }
 
  private:
   const std::set<std::string> unsupported_;
