@@ -1,7 +1,6 @@
 #include "cc/kept_casts.h"
 
 #include <atomic>
-#include <cstring>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -23,8 +22,7 @@ bool HasBufferOf(const Tensor& a, const Tensor& b) {
 }
 
 bool HasBitsOf(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.TotalBytes() == b.TotalBytes() &&
-         std::memcmp(AddressOf(a), AddressOf(b), a.TotalBytes()) == 0;
+  return a.shape() == b.shape() && a.tensor_data() == b.tensor_data();
 }
 
 struct Shared {
