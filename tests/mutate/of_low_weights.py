@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutate.mutation import mutations_of
 
 _WEIGHTS = "passes/test_low_weights.py"
+_FILTERS = "passes/test_kept_filters.py"
 _OP = "session/test_kept_cast_op.py"
 
 _kept = mutations_of("cc/kept_casts.cc")
@@ -27,7 +28,7 @@ MUTATIONS = (
         "|| !HasBitsOf(scale, scale_)",
         "",
         "A filter keeps an old scale.",
-        f"{_WEIGHTS}::test_a_folded_filter_follows_all_that_it_comes_of",
+        f"{_FILTERS}::test_a_folded_filter_follows_all_that_it_comes_of",
     ),
     _kept(
         "reader",
@@ -55,7 +56,7 @@ MUTATIONS = (
         "tensorflow::tensor::DeepCopy(scale)",
         "scale",
         "A scale that is written in place is compared with itself.",
-        f"{_WEIGHTS}::test_a_scale_may_be_written_in_place",
+        f"{_FILTERS}::test_a_scale_may_be_written_in_place",
     ),
     _kept(
         "unused",
@@ -104,7 +105,7 @@ MUTATIONS = (
         "if (KeepsScaled(chain.root.node)) return true;",
         "",
         "A filter with many weights is not folded.",
-        f"{_WEIGHTS}::test_a_filter_of_more_weights_than_the_result_has_elements_is_folded_too",
+        f"{_FILTERS}::test_a_filter_of_more_weights_than_the_result_has_elements_is_folded_too",
     ),
     _buffers(
         "reshape",
