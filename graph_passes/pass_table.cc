@@ -12,10 +12,12 @@
 #include "graph_passes/fuse/grouped_convolutions.h"
 #include "graph_passes/fuse/inline_convolutions.h"
 #include "graph_passes/fuse/layer_norm.h"
+#include "graph_passes/fuse/low_sums.h"
 #include "graph_passes/fuse/low_weights.h"
 #include "graph_passes/fuse/means_as_pools.h"
 #include "graph_passes/fuse/pad_into_convolutions.h"
 #include "graph_passes/fuse/same_padding.h"
+#include "graph_passes/fuse/separate_lists.h"
 #include "graph_passes/fuse/sink_reshapes.h"
 #include "graph_passes/fuse/squeeze_masks.h"
 #include "graph_passes/fuse/trained_norms.h"
@@ -114,6 +116,9 @@ const std::vector<Pass>& Passes() {
        "Reads a loop variable that no iteration changes from outside the loop.",
        "before deciding: what comes of it is decided about as if written so", Switch::kForSpeed,
        false, LowersForSpeed, HoistLoopInvariants},
+      {"separate_lists", "Gives each reader of an empty TensorList a list of its own.",
+       "before deciding: lists of one node have one dtype", Switch::kForSpeed, false,
+       LowersForSpeed, SeparateLists},
       {"fold_batch_norms",
        "Folds inference batch norms into the convolutions before them, in float32.",
        "before deciding, in float32: weights are rounded once, after they were scaled",
@@ -200,6 +205,10 @@ const std::vector<Pass>& Passes() {
       {"fused_updates", "Updates variables in one sweep, from gradients of the low type.",
        "after all that writes Casts, which it drops; before the ledger, which counts them",
        Switch::kForSpeed, true, LowersForSpeedHere, FuseUpdates},
+      {"low_sums", "Adds up in float32 straight from tensors of the low type.",
+       "after fused_updates, which takes sums of gradients into its own op; before the ledger, "
+       "which counts Casts",
+       Switch::kForSpeed, true, LowersForSpeedHere, AddLowTerms},
       {"low_weights", "Keeps weights in the low type until they change.",
        "after fused_updates, whose op writes what is kept; before the ledger, which counts Casts",
        Switch::kForSpeed, true, LowersForSpeedHere, KeepLowWeights},

@@ -15,6 +15,10 @@ constexpr char kUpdateOp[] = "NpuPrecisionUpdate";
 constexpr char kUpdateRefOp[] = "NpuPrecisionUpdateRef";
 // Its kernel is in cc/kept_cast_op.cc: a Cast of weights that is kept until they change.
 constexpr char kKeptCastOp[] = "NpuPrecisionKeptCast";
+// Their kernels are in cc/sum_op.cc. They add up in float32, from tensors of a low type: several
+// terms, or all rows of one tensor.
+constexpr char kSumOp[] = "NpuPrecisionSum";
+constexpr char kSumRowsOp[] = "NpuPrecisionSumRows";
 
 }  // namespace npu_precision
 

@@ -24,6 +24,7 @@ from mutate import (
     of_lists,
     of_loops,
     of_loss_scaling,
+    of_low_sums,
     of_low_weights,
     of_rewrite,
     of_shell,
@@ -59,5 +60,6 @@ MUTATIONS = (
     *of_gpus.MUTATIONS,
     *of_guard.MUTATIONS,
     *of_loss_scaling.MUTATIONS,
+    *of_low_sums.MUTATIONS,
     *of_low_weights.MUTATIONS,
 )
