@@ -13,6 +13,7 @@
 #include "cc/error_op.h"
 #include "cc/flight_store.h"
 #include "cc/float16_on_cpu.h"
+#include "cc/fuse_ops.h"
 #include "cc/kernel_support.h"
 #include "cc/log_once.h"
 #include "cc/lowered_so_far.h"
@@ -26,6 +27,7 @@
 #include "cc/watch_compiled.h"
 #include "cc/xla_support.h"
 #include "graph_passes/autocast_runs.h"
+#include "graph_passes/decide/plan_fused_ops.h"
 #include "graph_passes/fuse/inline_convolutions.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/input_names.h"
@@ -180,11 +182,13 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   Status Optimize(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) override {
     if (decided_ || IsOfCompiledFunction(item)) {
       *optimized = item.graph;
+      if (MayFuse(cluster, item.graph)) FuseOps(cluster, item, optimized);
       return Status();
     }
     decided_ = true;
     Status status = user_error_;
     if (status.ok()) status = RewriteWithCompiled(cluster, item, optimized);
+    rewrote_ = status.ok();
     if (status.ok()) return status;
     const std::string text = StatusText(status);
     const bool users = IsUserError(status);
@@ -311,6 +315,14 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     return Status();
   }
 
+  // A script for Ascend has the remapper off, because an NPU cannot run what it fuses. The remapper
+  // is on if it has fused anything by now.
+  bool MayFuse(const Cluster* cluster, const GraphDef& graph) const {
+    return rewrote_ && RunsHere(cluster) && LowersForSpeed(parameters_.mode.rule) &&
+           parameters_.passes.count("fuse_ops") != 0 && parameters_.passes.count("emulate") == 0 &&
+           !HasFusedOps(graph);
+  }
+
   // Sets the mixed mode for nodes that autocast() marked.
   Status UseMixedMode(tensorflow::DataType dtype, DecideContext* context) {
     context->mode = MixedMode(dtype);
@@ -348,6 +360,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   std::vector<std::string> warnings_;
   Status user_error_;
   bool decided_ = false;
+  bool rewrote_ = false;  // with success
 };
 
 REGISTER_GRAPH_OPTIMIZER_AS(NpuOptimizer, kOptimizerName);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/element_counts.h"
+#include "graph_passes/graph/fused_ops.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
@@ -111,7 +112,8 @@ PartialTensorShape Shapes::Of(const std::string& node, int port) {
     properties_ = Inferred(*made_);
   }
   is_inferred_ = true;
-  return ShapeOf(properties_.get(), node, port);
+  // A part of a fused node has the shape of the whole.
+  return ShapeOf(properties_.get(), NameInMixlist(node), port);
 }
 
 int64_t Shapes::NumElements(const std::string& node, int port) {

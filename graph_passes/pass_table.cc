@@ -19,6 +19,7 @@
 #include "graph_passes/fuse/same_padding.h"
 #include "graph_passes/fuse/separate_lists.h"
 #include "graph_passes/fuse/sink_reshapes.h"
+#include "graph_passes/fuse/split_fused_ops.h"
 #include "graph_passes/fuse/squeeze_masks.h"
 #include "graph_passes/fuse/trained_norms.h"
 #include "graph_passes/ledger.h"
@@ -72,8 +73,8 @@ bool SplitsFusedOps(ModeRule rule) {
 Status Decide(PassState* state, bool* changed) {
   *changed = false;
   Decided& decided = state->decided;
-  decided.found_fused_ops = SplitsFusedOps(state->context.mode.rule) && HasFusedOps(state->graph());
-  if (decided.found_fused_ops) {
+  if (SplitsFusedOps(state->context.mode.rule) && HasFusedOps(state->graph())) {
+    decided.found_fused_ops = true;
     decided.graph = &state->planned;
     decided.view = &state->planned_view;
     return PlanFusedOps(state->graph(), state->values, state->context, &state->planned,
@@ -103,6 +104,9 @@ const std::vector<Pass>& Passes() {
        "Makes float16 or bfloat16 again what an earlier run computes in float32.",
        "before all others: what an earlier run left in float32 is of the low type to them",
        Switch::kNone, false, MayHaveFloat16, RestoreFloat16},
+      {"split_fused_ops", "Writes the ops that TensorFlow fused in float32 as their parts.",
+       "before all that look for single ops", Switch::kForSpeed, false, LowersForSpeedHere,
+       SplitFusedOps},
       {"inline_convolutions",
        "Runs a convolution that XLA compiles by itself as TensorFlow's kernel.",
        "before all that look for convolutions", Switch::kForSpeed, false, LowersForSpeedHere,
@@ -219,6 +223,11 @@ const std::vector<Pass>& Passes() {
        EmulateLowTypes},
       {"call_boundaries", "Moves Casts out of functions that have one caller, offline.",
        "after all others, in each function: it moves the Casts that they left at calls",
+       Switch::kForSpeed, false, LowersForSpeedHere, nullptr},
+      {"fuse_ops", "Fuses ops by TensorFlow's remapper where a session's config has it off.",
+       "after all others, in Grappler's second iteration: by then TensorFlow's remapper has run, "
+       "if "
+       "it is on",
        Switch::kForSpeed, false, LowersForSpeedHere, nullptr},
   };
   return *passes;

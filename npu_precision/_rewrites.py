@@ -49,6 +49,14 @@ def with_default(rewrites: str | Mapping[str, bool] | None, name: str) -> str:
     return text
 
 
+def without(rewrites: str, name: str) -> str:
+    """Switches a rewrite off, whatever the text `rewrites` says about it."""
+    items = [item for item in rewrites.split(",") if item and _name(item.strip(" +")) != name]
+    text = as_text(",".join([*items, _item(name, is_in=False)]))
+    assert text is not None
+    return text
+
+
 def without_old_names(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Replaces the older options among the fields by `rewrites`.
 

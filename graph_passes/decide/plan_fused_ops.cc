@@ -57,7 +57,8 @@ class Planner {
     TF_RETURN_IF_ERROR(GraphView::Build(graph_, &original_));
     std::vector<Expansion> expansions;
     ExpandFusedOps(
-        graph_, [this](const NodeDef& node) { return MaySplit(node); }, &expanded_, &expansions);
+        graph_, [this](const NodeDef& node) { return MaySplit(node, context_); }, &expanded_,
+        &expansions);
     TF_RETURN_IF_ERROR(GraphView::Build(expanded_, &parts_));
     TF_RETURN_IF_ERROR(DecidePrecision(parts_, values_, context_, &of_parts_));
     for (const RoundedInput& each : of_parts_.rounded_inputs) rounded_.insert(each.input.node);
@@ -81,12 +82,6 @@ class Planner {
   }
 
  private:
-  // A preserved node with several outputs must stay whole, because no single part has all of them.
-  bool MaySplit(const NodeDef& node) const {
-    return context_.fed.count(node.name()) == 0 &&
-           (node.op() != "_FusedBatchNormEx" || context_.preserved.count(node.name()) == 0);
-  }
-
   Form FormOf(const Expansion& expansion) const {
     size_t changed = 0;
     for (const std::string& part : expansion.parts) {
@@ -165,6 +160,11 @@ bool HasFusedOps(const GraphDef& graph) {
     if (StandsForSeveral(node)) return true;
   }
   return false;
+}
+
+bool MaySplit(const NodeDef& node, const DecideContext& context) {
+  return context.fed.count(node.name()) == 0 &&
+         (node.op() != "_FusedBatchNormEx" || context.preserved.count(node.name()) == 0);
 }
 
 Status PlanFusedOps(const GraphDef& graph, const ConstantValues& values,

@@ -12,6 +12,10 @@ namespace npu_precision {
 // Whether `graph` has an op that stands for several (see OpsOf).
 bool HasFusedOps(const tensorflow::GraphDef& graph);
 
+// Whether a fused node may be replaced by its parts. A preserved node with several outputs must
+// stay whole, because no single part has all of them.
+bool MaySplit(const tensorflow::NodeDef& node, const DecideContext& context);
+
 // Writes `planned`: `graph` with some fused nodes replaced by their parts. A fused node stays whole
 // if all parts are kept, or if all are lowered and one kernel computes them. `view` and `decisions`
 // are about `planned`. The decisions are the same as if the remapper had never fused anything.

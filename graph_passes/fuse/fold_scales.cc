@@ -109,16 +109,21 @@ class ScaleFolder {
   // Whether the scale comes from what it scales, as in a batch norm that is trained. Its gradient
   // reads and yields float32, so that nothing is gained by the low type here.
   bool IsOfBatch(const ChannelChain& chain) const {
+    const std::vector<int> behind = Behind(chain);
+    return std::find(behind.begin(), behind.end(), chain.root.node) != behind.end();
+  }
+
+  // The nodes that compute scale and offset, but for very many.
+  std::vector<int> Behind(const ChannelChain& chain) const {
     std::vector<int> behind;
     for (const ChannelChain::Step& step : chain.steps) behind.push_back(step.vector.node);
     for (size_t i = 0; i < behind.size() && i < kMostBehind; ++i) {
-      if (behind[i] == chain.root.node) return true;
       for (const OutputPort& from : view_.fanin(behind[i])) {
         const bool is_new = std::find(behind.begin(), behind.end(), from.node) == behind.end();
         if (is_new) behind.push_back(from.node);
       }
     }
-    return false;
+    return behind;
   }
 
   bool IsImage(const ChannelChain& chain) const {
@@ -156,12 +161,30 @@ class ScaleFolder {
     // Weights of a depthwise convolution are [height, width, channels, multiplier].
     if (is_depthwise && weights.dim_size(kChannels) != 1) return false;
     if (weights.dim_size(is_depthwise ? kChannels - 1 : kChannels) != chain.channels) return false;
-    if (KeepsScaled(chain.root.node)) return true;
+    if (KeepsScaled(chain.root.node) || IsOfConstants(chain)) return true;
     int64_t elements = chain.channels;
     for (int dim = 0; dim < kChannels; ++dim) {
       if (made.dim_size(dim) > 0) elements *= made.dim_size(dim);
     }
     return weights.num_elements() <= kPasses * elements;
+  }
+
+  // Whether TensorFlow scales the weights once, in Grappler's second iteration. It also writes a
+  // batch norm of constants as a scale, before an entry that is written by hand.
+  bool IsOfConstants(const ChannelChain& chain) const {
+    const int convolution = chain.root.node;
+    if (!state_->context.support->HasOwnOps(view_.node(convolution)) ||
+        site_.Constant(view_.fanin(convolution)[1]) == nullptr) {
+      return false;
+    }
+    const std::vector<int> behind = Behind(chain);
+    return behind.size() <= kMostBehind &&
+           std::all_of(behind.begin(), behind.end(), [this](int id) {
+             const NodeDef& node = view_.node(id);
+             const bool is_constant = node.op() == "Const" || view_.num_fanin(id) > 0;
+             return is_constant && view_.op_def(id) != nullptr &&
+                    !view_.op_def(id)->is_stateful() && state_->context.fed.count(node.name()) == 0;
+           });
   }
 
   // Whether low_weights will scale and round the weights in one sweep, and not again before they

@@ -26,6 +26,16 @@ bool IsOneByOne(const tensorflow::TensorShapeProto* kernel) {
          kernel->dim(1).size() == 1;
 }
 
+// The weights before fold_scales scaled them.
+OutputPort Unscaled(const PassState& state, OutputPort kernel) {
+  const GraphView& view = state.view();
+  if (view.node(kernel.node).op() == "Cast" && view.num_fanin(kernel.node) == 1) {
+    kernel = view.fanin(kernel.node)[0];
+  }
+  const bool is_scaled = state.scaled_weights.count(view.node(kernel.node).name()) != 0;
+  return is_scaled ? view.fanin(kernel.node)[0] : kernel;
+}
+
 }  // namespace
 
 tensorflow::Status WriteSamePadding(PassState* state, bool* changed) {
@@ -35,7 +45,7 @@ tensorflow::Status WriteSamePadding(PassState* state, bool* changed) {
   if (convolutions.IsEmpty()) return tensorflow::Status();
   for (int id = 0; id < view.size(); ++id) {
     if (!convolutions.Has(id) || !IsLowValid(view, id)) continue;
-    const OutputPort kernel = view.fanin(id)[1];
+    const OutputPort kernel = Unscaled(*state, view.fanin(id)[1]);
     if (!IsOneByOne(ShapeOfConstant(view, state->values, state->context.fed, kernel))) continue;
     (*state->Editable()->mutable_node(id)->mutable_attr())["padding"].set_s("SAME");
     state->rewrites.push_back({"same_padding", view.node(id).name(), "VALID", "SAME"});

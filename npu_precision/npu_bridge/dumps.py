@@ -51,6 +51,7 @@ from npu_precision.hccl import ranks
 from npu_precision.npu_bridge import dump_settings, fetching
 from npu_precision.npu_bridge.dump_settings import DumpSettings
 from npu_precision.options import OPTIMIZER_NAME, plain_value
+from npu_precision.session import rewriter_config
 
 _LOGGER = logging.getLogger("npu_precision")
 # The limit of file systems.
@@ -224,6 +225,10 @@ def _for_session(session: Any, graph: tf.Graph, config: Any) -> tuple[str, Any] 
         for name in dump_settings.NAMES:
             if name in parameters:
                 del parameters[name]
+        # A script for Ascend has the remapper off, and its dump has each op.
+        rewriter_config.leave_ops_single(
+            rest.graph_options.rewrite_options.custom_optimizers[number]
+        )
         return "", rest
     return None
 

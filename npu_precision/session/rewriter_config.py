@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.core.protobuf import rewriter_config_pb2
 
-from npu_precision import _library
+from npu_precision import _library, _rewrites
 from npu_precision.options import OPTIMIZER_NAME
 
 _OFF = rewriter_config_pb2.RewriterConfig.OFF
@@ -68,6 +68,15 @@ def leave_out_remapper(rewrite: rewriter_config_pb2.RewriterConfig) -> None:
     kept = [each for each in rewrite.custom_optimizers if each.name != "remap"]
     del rewrite.custom_optimizers[:]
     rewrite.custom_optimizers.extend(kept)
+    for entry in rewrite.custom_optimizers:
+        if entry.name == OPTIMIZER_NAME:
+            leave_ops_single(entry)
+
+
+def leave_ops_single(entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer) -> None:
+    """Lets NpuOptimizer fuse nothing, in place, where TensorFlow's remapper is off."""
+    given = entry.parameter_map["rewrites"].s.decode()
+    entry.parameter_map["rewrites"].s = _rewrites.without(given, "fuse_ops").encode()
 
 
 def npu_optimizer_entry(

@@ -34,9 +34,9 @@ def npu_config_proto(
 
     If config_proto has an NpuOptimizer entry, it is kept and completed with the options. Unless the
     config lists optimizers itself or switches them off, TensorFlow's layout optimizer and remapper
-    run after NpuOptimizer, so that they work on the lowered graph. (npu_bridge switches the
-    remapper and the memory optimizer off, because an NPU cannot run the ops they create; on stock
-    TensorFlow that would only cost speed.)
+    run after NpuOptimizer, so that they work on the lowered graph. npu_bridge switches the
+    remapper and the memory optimizer off, because an NPU cannot run the ops they create. So where
+    the remapper is off, a mode that lowers fuses ops itself, unless `rewrites` has "-fuse_ops".
 
     Args:
         config_proto: the config to start from; it is not changed.

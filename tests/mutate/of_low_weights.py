@@ -102,8 +102,8 @@ MUTATIONS = (
     ),
     _fold(
         "kept",
-        "if (KeepsScaled(chain.root.node)) return true;",
-        "",
+        "KeepsScaled(chain.root.node) || IsOfConstants",
+        "IsOfConstants",
         "A filter with many weights is not folded.",
         f"{_FILTERS}::test_a_filter_of_more_weights_than_the_result_has_elements_is_folded_too",
     ),

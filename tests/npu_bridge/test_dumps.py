@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.tf_versions import needs_estimator
+from tensorflow.core.protobuf import rewriter_config_pb2
 
 import npu_precision
 from npu_precision import _no_effect, util
@@ -90,6 +91,22 @@ def test_a_session_writes_the_outputs_of_the_steps_that_are_asked_for(model, tmp
         assert {way for _, way, _ in found} == {"output"}
     # The initializer was a model of its own, with one step.
     assert set(steps(tmp_path, "init")) == {0}
+
+
+def test_a_script_with_the_remapper_off_finds_each_op(tmp_path):
+    with tf.Graph().as_default():
+        x = tf1.placeholder(tf.float32, [4, 8], name="x")
+        product = tf.matmul(x, tf.constant(W), name="product")
+        relu = tf.nn.relu(tf.nn.bias_add(product, [1.0, 2.0, 3.0], name="sum"), name="relu")
+        options = config(
+            enable_dump=True, dump_path=tmp_path, precision_mode="allow_mix_precision_bf16"
+        )
+        options.graph_options.rewrite_options.remapping = rewriter_config_pb2.RewriterConfig.OFF
+        del options.graph_options.rewrite_options.custom_optimizers[1:]  # the remapper
+        with tf1.Session(config=options) as session:
+            session.run(relu, {x: X})
+    (folder,) = steps(tmp_path, "relu:0").values()
+    assert {"product", "sum", "relu"} <= {name for name, _, _ in tensors(folder)}
 
 
 def test_the_path_has_time_device_model_and_number(model, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.check_rewrite import UNCHANGED, check_rewrite, run
+from support.sessions_by_hand import by_hand
 from support.text_graph import random_values, read_graph
 from support.tf_versions import need_kernels, needs_kernels, needs_onednn
 from tensorflow.core.protobuf import rewriter_config_pb2
@@ -423,13 +424,9 @@ PLACEMENTS = {
 
 def run_session(graph_def, options, **fields):
     """Fetches "end" in a session whose RewriterConfig has these fields."""
-    config = tf1.ConfigProto(device_count={"GPU": 0})
-    rewrite_options = config.graph_options.rewrite_options
-    rewrite_options.MergeFrom(rewriter_config_pb2.RewriterConfig(**fields))
-    rewrite_options.custom_optimizers.append(options.custom_optimizer())
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(graph_def, name="")
-        with tf1.Session(graph=graph, config=config) as session:
+        with tf1.Session(graph=graph, config=by_hand(options, **fields)) as session:
             return session.run("end:0", {"x:0": random_values("x", [2, 4, 4, 3])})
 
 

@@ -3,7 +3,8 @@
 import pytest
 import tensorflow as tf
 from support.check_rewrite import UNCHANGED, check_rewrite
-from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
+from support.sessions_by_hand import by_hand
+from tensorflow.core.protobuf import rewriter_config_pb2
 
 import npu_precision
 from npu_precision import keep_dtype_scope
@@ -104,23 +105,14 @@ def fused_network():
     return graph
 
 
-def by_hand(**fields):
-    """A hand-written config as in scripts, with fields of RewriterConfig that they may set."""
-
-    def configure(options):
-        config = config_pb2.ConfigProto()
-        rewrite_options = config.graph_options.rewrite_options
-        rewrite_options.MergeFrom(rewriter_config_pb2.RewriterConfig(**fields))
-        rewrite_options.custom_optimizers.append(options.custom_optimizer())
-        return config
-
-    return configure
-
-
 KEEP_THE_SCOPE = {
     "npu_config_proto": lambda options: npu_precision.npu_config_proto(options=options),
-    "by hand, remapping off": by_hand(remapping=rewriter_config_pb2.RewriterConfig.OFF),
-    "by hand, before the remapper": by_hand(optimizers=["NpuOptimizer", "remap"]),
+    "by hand, remapping off": lambda options: by_hand(
+        options, remapping=rewriter_config_pb2.RewriterConfig.OFF
+    ),
+    "by hand, before the remapper": lambda options: by_hand(
+        options, optimizers=["NpuOptimizer", "remap"]
+    ),
 }
 WARNING = "the remapper fused nodes before NpuOptimizer ran"
 
@@ -144,7 +136,7 @@ def test_the_loss_of_the_scope_is_told_where_the_remapper_ran_before(ledgers, tm
     options = npu_precision.PrecisionOptions(
         precision_mode="allow_mix_precision_bf16", report_dir=tmp_path
     )
-    with tf1.Session(graph=fused_network(), config=by_hand()(options)) as session:
+    with tf1.Session(graph=fused_network(), config=by_hand(options)) as session:
         session.run("end:0", {"x:0": [[1.0] * 4] * 4})
     (ledger,) = ledgers(tmp_path)
     assert WARNING in "".join(ledger.warnings)

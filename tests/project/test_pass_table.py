@@ -32,7 +32,11 @@ FIELDS = {
 }
 # The rooms with a file for each pass, and where the other passes are.
 ROOMS = ("rewrite", "fuse")
-ELSEWHERE = {"decide": "decide/decide_precision", "ledger": "ledger"}
+ELSEWHERE = {
+    "decide": "decide/decide_precision",
+    "ledger": "ledger",
+    "fuse_ops": "../cc/fuse_ops",  # runs a pass of TensorFlow's
+}
 
 
 def read(name):

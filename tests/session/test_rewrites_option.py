@@ -37,7 +37,7 @@ def test_all_forms_become_one_text(given, text):
     [
         ("-layer_nrom", "did you mean 'layer_norm'?"),
         ("-loop_constants", "did you mean 'hoist_loop_invariants'?"),
-        ("emulate", "rewrites: got 'emulate', expected one of inline_convolutions, "),
+        ("emulate", "rewrites: got 'emulate', expected one of split_fused_ops, "),
         ("layer_norm,-layer_norm", "both in and out"),
         ("layer_norm,none", "after other items"),
         ("layer_norm,,", "rewrites: got ''"),
