@@ -8,8 +8,6 @@
 namespace npu_precision {
 namespace {
 
-using tensorflow::DataType;
-
 // Of sums that stay in the first-level cache until all terms are added.
 constexpr int64_t kBlock = 512;
 

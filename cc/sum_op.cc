@@ -16,7 +16,6 @@
 namespace npu_precision {
 namespace {
 
-using tensorflow::DataType;
 using tensorflow::OpKernelContext;
 using tensorflow::Status;
 using tensorflow::Tensor;
@@ -89,7 +88,8 @@ Status BroadcastShape(const TensorShape& shape, const Tensor& term, TensorShape*
   return Status();
 }
 
-// Whether the term just repeats itself: its shape is that of the last dimensions of the sum.
+// Whether the term just repeats itself: but for first dimensions of size 1, its shape is that of
+// the last dimensions of the sum.
 bool Repeats(const TensorShape& term, const TensorShape& sum) {
   const int skipped = sum.dims() - term.dims();
   int dim = 0;
@@ -213,7 +213,7 @@ class SumRowsKernel : public tensorflow::OpKernel {
   void Compute(OpKernelContext* context) override {
     const Tensor& x = context->input(0);
     OP_REQUIRES(context, x.dims() > kept_,
-                InvalidArgument(name(), " keeps ", kept_, " of more dimensions, but its input is ",
+                InvalidArgument(name(), ": expected more than ", kept_, " dimensions, got ",
                                 x.shape().DebugString()));
     TensorShape shape;
     for (int dim = x.dims() - kept_; dim < x.dims(); ++dim) shape.AddDim(x.dim_size(dim));

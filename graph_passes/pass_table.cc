@@ -225,9 +225,7 @@ const std::vector<Pass>& Passes() {
        "after all others, in each function: it moves the Casts that they left at calls",
        Switch::kForSpeed, false, LowersForSpeedHere, nullptr},
       {"fuse_ops", "Fuses ops by TensorFlow's remapper where a session's config has it off.",
-       "after all others, in Grappler's second iteration: by then TensorFlow's remapper has run, "
-       "if "
-       "it is on",
+       "after all others, in Grappler's second iteration: by then the remapper has run if it is on",
        Switch::kForSpeed, false, LowersForSpeedHere, nullptr},
   };
   return *passes;

@@ -59,8 +59,7 @@ double TensorSizes::Elements(const OutputPort& tensor) {
     elements = Estimate(tensor);
     --depth_;
   }
-  of_node[tensor.port] = elements;
-  return elements;
+  return of_node[tensor.port] = elements;
 }
 
 double TensorSizes::Estimate(const OutputPort& tensor) {

@@ -13,6 +13,7 @@
 #include "graph_passes/graph/drop_unused.h"
 #include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
+#include "graph_passes/graph/node_attributes.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/private_ops.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -21,7 +22,6 @@
 namespace npu_precision {
 namespace {
 
-using tensorflow::DataType;
 using tensorflow::NodeDef;
 using tensorflow::PartialTensorShape;
 
@@ -36,11 +36,6 @@ bool AddsRows(const std::string& op) { return op == "BiasAddGrad" || op == "Sum"
 
 bool Adds(const std::string& op) {
   return AddsTerms(op) || AddsRows(op) || op == "BiasAdd" || op == "Cast";
-}
-
-bool HasChannelsLast(const NodeDef& node) {
-  const auto format = node.attr().find("data_format");
-  return format == node.attr().end() || format->second.s() == "NHWC";
 }
 
 // Whether both are alike as far as they are known, in the dimensions that both have.
