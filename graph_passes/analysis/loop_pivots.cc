@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "graph_passes/analysis/effects.h"
 #include "graph_passes/graph/control_inputs.h"
 
 namespace npu_precision {
@@ -11,10 +12,6 @@ namespace {
 bool BeginsAnew(const std::string& op) {
   return op == "Merge" || op == "RefMerge" || op == "Enter" || op == "RefEnter" || op == "Exit" ||
          op == "RefExit";
-}
-
-bool MayHaveEffect(const GraphView& view, int id) {
-  return view.op_def(id) == nullptr || view.op_def(id)->is_stateful() || view.calls_function(id);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -230,8 +231,11 @@ class BatchNormFolder {
     const std::string& name = view_.node(fold->site.norm).name();
     const std::string weights = absl::StrCat(name, kWeightsSuffix);
     const std::string bias = absl::StrCat(name, kBiasSuffix);
-    AddConstant(weights, &fold->scaled, view_.node(fold->weights.back()), out);
-    AddConstant(bias, &fold->offsets, view_.node(fold->offset.back()), out);
+    const int filter = fold->weights.back(), offset = fold->offset.back();
+    AddConstant(weights, &fold->scaled, filter, {filter}, out);
+    std::vector<int> folded = {offset};
+    for (const std::vector<int>& path : fold->others) folded.push_back(path.back());
+    AddConstant(bias, &fold->offsets, offset, folded, out);
     out->mutable_node(places[fold->site.convolution])->set_input(1, weights);
     BecomeBiasAdd(fold->site, bias, out->mutable_node(places[fold->site.norm]));
   }
@@ -244,14 +248,16 @@ class BatchNormFolder {
     return true;
   }
 
-  // Adds a constant on the device of `like`, with its control inputs.
-  void AddConstant(const std::string& name, TensorProto* value, const NodeDef& like,
-                   GraphDef* out) const {
+  // Adds a constant on the device of `like`, with the control inputs of all nodes of `folded`.
+  void AddConstant(const std::string& name, TensorProto* value, int like,
+                   const std::vector<int>& folded, GraphDef* out) const {
     NodeDef* node = out->add_node();
     node->set_name(name);
     node->set_op("Const");
-    node->set_device(like.device());
-    for (const std::string& input : like.input()) node->add_input(input);
+    node->set_device(view_.node(like).device());
+    std::set<std::string> controls;
+    for (int id : folded) AddControlInputs(view_.node(id), &controls);
+    for (const std::string& control : controls) node->add_input(control);
     constants_.DropControlInputs(node);
     (*node->mutable_attr())["dtype"].set_type(value->dtype());
     (*node->mutable_attr())["value"].mutable_tensor()->Swap(value);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "graph_passes/analysis/waiting_constants.h"
 #include "graph_passes/decide/kept_by_mark.h"
 #include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/fused_ops.h"
@@ -108,6 +109,7 @@ const TensorProto* FusionSite::Constant(OutputPort tensor) const {
   for (int step = 0; step < kMostCopies; ++step) {
     const NodeDef& node = view_.node(tensor.node);
     if (state_.context.fed.count(node.name()) != 0) return nullptr;
+    if (IsWaitedThrough(tensor.node)) return nullptr;
     if (node.op() == "Const") {
       const tensorflow::AttrValue* value = state_.values.Find(node);
       return value == nullptr ? nullptr : &value->tensor();
@@ -116,6 +118,12 @@ const TensorProto* FusionSite::Constant(OutputPort tensor) const {
     tensor = view_.fanin(tensor.node)[0];
   }
   return nullptr;
+}
+
+bool FusionSite::IsWaitedThrough(int id) const {
+  if (!HasControlInputs(view_, id)) return false;
+  if (waiting_constants_.empty()) waiting_constants_ = FindWaitingConstants(view_);
+  return waiting_constants_[id];
 }
 
 bool FusionSite::Number(OutputPort tensor, double* value) const {

@@ -49,8 +49,8 @@ class FusionSite {
   // Gives a new node the device and the scope marks of `like`.
   void Inherit(int like, tensorflow::NodeDef* node) const;
 
-  // The value of a constant tensor, also behind Identity nodes; nullptr if it is not constant or
-  // the caller feeds it.
+  // The value of a constant tensor, also behind Identity nodes; nullptr if it is not constant, the
+  // caller feeds it, or a reader that took the value would no longer wait for an effect.
   const tensorflow::TensorProto* Constant(OutputPort tensor) const;
   // The value of a float constant of one element. Returns false if there is none, or it is not
   // finite.
@@ -69,12 +69,15 @@ class FusionSite {
   bool IsNamedAs(const tensorflow::NodeDef& node, const std::vector<std::string>& ops,
                  ListColor* color) const;
   bool WaitsForOthers(int id) const;
+  // Whether a reader waits for an effect only through this Const, or copy of one.
+  bool IsWaitedThrough(int id) const;
 
   const PassState& state_;
   const GraphView& view_;
   const Devices devices_;
   const std::vector<bool> is_control_producer_;
   std::unordered_set<std::string> colocated_with_;  // names of nodes that others are colocated with
+  mutable std::vector<bool> waiting_constants_;     // by node id; empty until it is needed
 };
 
 }  // namespace npu_precision

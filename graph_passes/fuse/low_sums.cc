@@ -9,7 +9,6 @@
 #include "graph_passes/analysis/fused_later.h"
 #include "graph_passes/fuse/flat_nodes.h"
 #include "graph_passes/fuse/fusion_site.h"
-#include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/drop_unused.h"
 #include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
@@ -246,21 +245,8 @@ class Writer {
     if (kept < 0) return;
     const OutputPort low = view_.fanin(view_.fanin(id)[0].node)[0];
     NodeDef* node = Write(id, kSumRowsOp, {TensorName(view_, low)});
-    if (view_.num_fanin(id) == 2) WaitForAxes(view_.fanin(id)[1], node);
     (*node->mutable_attr())["T"].set_type(view_.dtype(low));
     (*node->mutable_attr())["kept"].set_i(kept);
-  }
-
-  // The node waited for what its axes wait for: in TensorFlow 1, a constant in a scope of control
-  // dependencies has them, and its reader only through it.
-  void WaitForAxes(const OutputPort& axes, NodeDef* node) const {
-    std::set<std::string> controls;
-    for (int id = axes.node;; id = view_.fanin(id)[0].node) {
-      AddControlInputs(view_.node(id), &controls);
-      if (view_.num_fanin(id) == 0) break;  // the Const behind Identity nodes
-    }
-    for (const std::string& input : node->input()) controls.erase(input);
-    for (const std::string& control : controls) node->add_input(control);
   }
 
   NodeDef* Write(int id, const char* op, const std::vector<std::string>& inputs) {

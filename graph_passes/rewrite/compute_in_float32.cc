@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "graph_passes/decide/compute_dtypes.h"
+#include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/float_values.h"
 #include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
@@ -98,6 +100,17 @@ class Rewriter {
     }
     dtypes_.in_float32[view_.GroupOf(OutputPort{cast, 0})] = true;
     dtypes_.read_unrounded[cast] = true;
+    WaitForConstant(path.back(), cast);
+  }
+
+  // TensorFlow's remapper takes the value of a constant behind a Cast and forgets what the constant
+  // waits for. It leaves a Cast with control inputs as it is.
+  void WaitForConstant(int constant, int cast) {
+    std::set<std::string> controls;
+    AddControlInputs(view_.node(constant), &controls);
+    tensorflow::NodeDef* node = graph_.mutable_node(cast);
+    for (const std::string& input : node->input()) controls.erase(input);
+    for (const std::string& control : controls) node->add_input(control);
   }
 
   void Mark() {

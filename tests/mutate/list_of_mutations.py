@@ -31,6 +31,7 @@ from mutate import (
     of_shell,
     of_sums_and_offsets,
     of_trained_norms,
+    of_waiting_constants,
     of_whole_numbers,
 )
 
@@ -42,6 +43,7 @@ MUTATIONS = (
     *of_costs.MUTATIONS,
     *of_sums_and_offsets.MUTATIONS,
     *of_trained_norms.MUTATIONS,
+    *of_waiting_constants.MUTATIONS,
     *of_whole_numbers.MUTATIONS,
     *of_activations.MUTATIONS,
     *of_loops.MUTATIONS,

@@ -53,13 +53,6 @@ MUTATIONS = (
         f"{_SUMS}::test_more_sums_than_are_added_at_once_are_added_in_parts",
     ),
     _sums(
-        "axes_wait",
-        "if (view_.num_fanin(id) == 2) WaitForAxes(view_.fanin(id)[1], node);",
-        "",
-        "An update that the axes of a sum wait for does not happen.",
-        f"{_SUMS}::test_what_the_axes_wait_for_still_happens",
-    ),
-    _sums(
         "twice",
         "if (summed.size() != axes.size()) return -1;",
         "",

@@ -220,26 +220,6 @@ def test_a_sum_whose_rows_are_added_up_is_written(reader, tmp_path):
     np.testing.assert_array_equal(fused.values[0], plain.values[0])
 
 
-@pytest.mark.parametrize("copies", [0, 2])
-def test_what_the_axes_wait_for_still_happens(copies):
-    # As of a loss in a scope of control dependencies on update ops.
-    with tf.Graph().as_default():
-        count = tf1.get_variable("count", initializer=0.0)
-        x = tf1.placeholder(tf.float32, [6, 8])
-        with tf.control_dependencies([count.assign_add(1.0)]):
-            axes = tf.constant([0])
-        for _ in range(copies):
-            axes = tf.identity(axes)
-        total = tf.reduce_sum(tf.cast(tf.cast(x, tf.bfloat16), tf.float32), axes)
-        config = npu_precision.npu_config_proto(
-            precision_mode="allow_mix_precision_bf16", rewrites="low_sums"
-        )
-        with tf1.Session(config=config) as session:
-            session.run(count.initializer)
-            session.run(total, {x: np.ones([6, 8])})
-            assert session.run(count) == 1
-
-
 def test_a_sum_in_a_keep_dtype_scope_keeps_the_low_type(tmp_path):
     def value(rewrites):
         with tf.Graph().as_default():
