@@ -21,6 +21,8 @@ from typing import Any
 
 import click
 
+import npu_precision_startup
+
 PROGRAM = "npu-precision"
 # By name, what the help says of a subcommand. It is the click command of its name in the module of
 # its name in npu_precision/cli/.
@@ -52,6 +54,7 @@ def main() -> None:
         if getattr(sys, name) is None:  # The shell has closed it.
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     signal.signal(signal.SIGTERM, _terminate)
+    npu_precision_startup.forget()  # A command compares precisions itself.
     try:
         status = run(sys.argv[1:])
     except KeyboardInterrupt:

@@ -32,6 +32,7 @@ import time
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 from setuptools.errors import CompileError, LinkError
 
 try:
@@ -43,6 +44,7 @@ ROOT = pathlib.Path(__file__).resolve().parent
 LIBRARY_FOLDER = "npu_precision/_lib"
 OLD_SYMBOLS = pathlib.Path("wheels/old_symbols.cc")
 PRECOMPILED = pathlib.Path("cc/precompiled.h")
+STARTUP = "npu_precision.pth"
 COMPILE_COMMANDS = "compile_commands.json"  # The name that clangd and clang-tidy look for.
 
 # A PEP 517 front end does not put the project on the path.
@@ -284,6 +286,19 @@ class BuildLibrary(build_ext):
         return {}
 
 
+class BuildPython(build_py):
+    """Adds the file by which a Python process applies NPU_PRECISION_MODE, wherever it starts."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            self.copy_file(STARTUP, os.path.join(self.build_lib, STARTUP))
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        outputs: list[str] = super().get_outputs(include_bytecode)
+        return [*outputs, *([] if self.editable_mode else [os.path.join(self.build_lib, STARTUP)])]
+
+
 class PlatformWheel(bdist_wheel):
     """The library is loaded by TensorFlow, not by Python: any Python 3, but this platform only."""
 
@@ -294,5 +309,9 @@ class PlatformWheel(bdist_wheel):
 setup(
     # Makes the wheel platform specific; the sources are found by build_library.
     ext_modules=[Extension("npu_precision._lib.npu_optimizer", sources=[])],
-    cmdclass={"build_ext": BuildLibrary, "bdist_wheel": PlatformWheel},
+    cmdclass={
+        "build_ext": BuildLibrary,
+        "build_py": BuildPython,
+        "bdist_wheel": PlatformWheel,
+    },
 )

@@ -277,24 +277,14 @@ Status ChooseFloat16Compute(const Values& values, const Parameters& parameters,
 }
 
 std::vector<ParameterType> AllParameters() {
-  std::vector<ParameterType> parameters = {{"precision_mode", 's'},
-                                           {"precision_mode_v2", 's'},
-                                           {"modify_mixlist", 's'},
-                                           {"target", 's'},
-                                           {"ops_info_dir", 's'},
-                                           {"report_dir", 's'},
-                                           {"dump_passes_dir", 's'},
-                                           {"mixlist_edits", 's'},
-                                           {"overflow", 's'},
-                                           {"float16_compute", 's'},
-                                           {"rewrites", 's'},
-                                           {"all_white", 'b'},
-                                           {"autocast_only", 'b'},
-                                           {"strict", 'b'},
-                                           {"ops_info_overlay", 's'},
-                                           {"customize_dtypes", 's'},
-                                           {"keep_costly_islands", 'b'},
-                                           {"lower_compiled", 'b'}};
+  std::vector<ParameterType> parameters = {
+      {"precision_mode", 's'},   {"precision_mode_v2", 's'}, {"modify_mixlist", 's'},
+      {"target", 's'},           {"ops_info_dir", 's'},      {"report_dir", 's'},
+      {"dump_passes_dir", 's'},  {"mixlist_edits", 's'},     {"overflow", 's'},
+      {"float16_compute", 's'},  {"rewrites", 's'},          {"all_white", 'b'},
+      {"white_only", 'b'},       {"autocast_only", 'b'},     {"strict", 'b'},
+      {"ops_info_overlay", 's'}, {"customize_dtypes", 's'},  {"keep_costly_islands", 'b'},
+      {"lower_compiled", 'b'}};
   for (const Pass& pass : Passes()) {
     if (pass.purpose != Switch::kNone && !IsRewrite(pass)) parameters.push_back({pass.name, 'b'});
   }
@@ -317,11 +307,16 @@ const std::vector<ParameterType>& KnownParameters() {
 }
 
 Status CheckUsesLists(const Parameters& parameters) {
+  if (parameters.all_white && parameters.white_only) {
+    return InvalidArgument(
+        "got all_white and white_only, expected one: gray ops are white, or kept");
+  }
   if (parameters.mode.rule == ModeRule::kMix) return Status();
   const std::pair<const char*, std::string> given[] = {
       {"modify_mixlist", parameters.modify_mixlist},
       {"mixlist_edits", parameters.mixlist_edits},
       {"all_white", parameters.all_white ? "true" : ""},
+      {"white_only", parameters.white_only ? "true" : ""},
       {"keep_costly_islands", parameters.keep_costly_islands ? "true" : ""}};
   for (const auto& parameter : given) {
     if (parameter.second.empty()) continue;
@@ -347,6 +342,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->mixlist_edits = values.String("mixlist_edits", "");
   parameters->customize_dtypes = values.String("customize_dtypes", "");
   parameters->all_white = values.Bool("all_white", false);
+  parameters->white_only = values.Bool("white_only", false);
   parameters->keep_costly_islands = values.Bool("keep_costly_islands", false);
   parameters->lower_compiled = values.Bool("lower_compiled", true);
   parameters->autocast_only = values.Bool("autocast_only", false);

@@ -26,6 +26,7 @@ struct Parameters {
   std::string mixlist_edits;     // the same as text, applied after the file
   std::string customize_dtypes;  // path, "" when not given
   bool all_white = false;
+  bool white_only = false;
   bool keep_costly_islands = false;
   bool lower_compiled = true;  // functions that XLA compiles, too
   bool autocast_only = false;  // nodes without a mark of autocast() keep their dtype

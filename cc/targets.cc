@@ -182,6 +182,7 @@ Status LoadLists(const Parameters& parameters, OpLists* lists, std::vector<std::
   TF_RETURN_IF_ERROR(LoadEdits(parameters, &entries));
   lists->Edit(std::move(entries), warnings);
   if (parameters.all_white) lists->WhitenAll();
+  if (parameters.white_only) lists->BlackenGray();
   for (const EntryWarning& warning : UnknownOpWarnings(lists->edits(), BuiltInIrNames())) {
     warnings->push_back(warning.Line());
   }

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import npu_precision_startup
+
 # Imported first: its error says what to install if TensorFlow is missing.
 from npu_precision import _library, _tf_compat  # noqa: F401
 from npu_precision._version import __version__
@@ -131,5 +133,15 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Registers the magic %npu_precision; IPython calls it for `%load_ext npu_precision`."""
+    from npu_precision.launch import notebook
+
+    notebook.load(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER, *__all__})
+
+
+npu_precision_startup.apply_after_package()

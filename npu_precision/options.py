@@ -49,6 +49,8 @@ class PrecisionOptions:
         all_white: treats ops of the gray and black lists as white unless an edit says otherwise.
             Ops that only update a variable or sum over a loop stay float32. Ops between the last
             matrix or convolution op and a scaled loss follow the lists. Mixed modes only.
+        white_only: keeps ops of the gray list in float32 unless an edit says otherwise, as if they
+            were black. Mixed modes only; not with all_white.
         keep_costly_islands: keeps nodes in float32 where the Casts around them cost more time than
             lowering saves: lowered nodes between float32 ones, of known shapes (but for the batch),
             with small products, such as a MatMul of 64 columns or fewer between two black ops.
@@ -109,6 +111,7 @@ class PrecisionOptions:
     mixlist_edits: str | None = None
     customize_dtypes: str | None = None
     all_white: bool | None = None
+    white_only: bool | None = None
     keep_costly_islands: bool | None = None
     lower_compiled: bool | None = None
     autocast_only: bool | None = None
@@ -316,6 +319,28 @@ def check_arguments(options: PrecisionOptions | None, fields: Mapping[str, Any])
     for name in fields:
         if name not in ACCEPTED_NAMES:
             raise TypeError(_unknown_field(name))
+
+
+def with_mode(options: PrecisionOptions, mode: str, what: str) -> PrecisionOptions:
+    """The options with a mode, by its older or newer name.
+
+    Args:
+        options: the options, with another mode or none.
+        mode: the name.
+        what: what gave it, for an error.
+
+    Raises:
+        ValueError: there is no such mode.
+    """
+    why_not = _library.why_no_mode(mode)
+    if why_not is not None:
+        raise ValueError(f"{what}: {why_not}")
+    is_newer = mode not in _library.describe()["modes"]
+    return dataclasses.replace(
+        options,
+        precision_mode=None if is_newer else mode,
+        precision_mode_v2=mode if is_newer else None,
+    )
 
 
 def attr_value(value: object) -> attr_value_pb2.AttrValue:

@@ -26,6 +26,11 @@ const std::string& AllWhite() {
   return *text;
 }
 
+const std::string& WhiteOnly() {
+  static const auto* text = new std::string("white_only");
+  return *text;
+}
+
 }  // namespace
 
 void OpLists::AddOpsInfo(DeviceKind kind, OpsInfo ops, bool built_in) {
@@ -111,7 +116,7 @@ void OpLists::Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* 
 
 Listing OpLists::OfOp(const std::string& op, DeviceKind kind) const {
   const Listing listing = OfOpInLists(op, kind);
-  return listing.edited == Edited::kNo ? Whitened(listing) : listing;
+  return listing.edited == Edited::kNo ? ByDefault(listing) : listing;
 }
 
 Listing OpLists::OfOpInLists(const std::string& op, DeviceKind kind) const {
@@ -134,7 +139,10 @@ Listing OpLists::OfOpInLists(const std::string& op, DeviceKind kind) const {
   return listing;
 }
 
-Listing OpLists::Whitened(const Listing& listing) const {
+Listing OpLists::ByDefault(const Listing& listing) const {
+  if (white_only_ && listing.color == ListColor::kGray) {
+    return {ListColor::kBlack, &WhiteOnly(), false, Edited::kNo};
+  }
   const bool changes = listing.color == ListColor::kGray || listing.color == ListColor::kBlack;
   if (!all_white_ || !changes) return listing;
   return {ListColor::kWhite, &AllWhite(), true, Edited::kNo};
@@ -149,9 +157,9 @@ Status OpLists::OfNode(const std::string& name, const std::vector<std::string>& 
     *listing = part;
     break;
   }
-  // Entries refer to the lists without all_white.
-  const ListColor by_op =
-      listing->white_by_default ? OfOpInLists(ops.front(), kind).color : listing->color;
+  // Entries refer to the lists without all_white and white_only.
+  const bool is_by_default = listing->white_by_default || listing->listed_by == &WhiteOnly();
+  const ListColor by_op = is_by_default ? OfOpInLists(ops.front(), kind).color : listing->color;
   const MixlistEntry* decided = nullptr;
   for (size_t i : node_edits_) {
     const MixlistEntry& entry = edits_[i];

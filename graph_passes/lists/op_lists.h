@@ -20,7 +20,7 @@ enum class Edited : unsigned char { kNo, kByOpType, kByName };
 struct Listing {
   ListColor color = ListColor::kUnlisted;
   // The source of the color, as the ledger shows it: "built-in", the place of an ops-info or
-  // mixlist entry, "all_white" or "no file".
+  // mixlist entry, "all_white", "white_only" or "no file".
   const std::string* listed_by = nullptr;
   // White only because all_white is set and no edit says otherwise.
   bool white_by_default = false;
@@ -55,8 +55,10 @@ class OpLists {
   // otherwise.
   void WhitenAll() { all_white_ = true; }
   bool all_white() const { return all_white_; }
+  // From now on, ops that the target has on its gray list are black unless an edit says otherwise.
+  void BlackenGray() { white_only_ = true; }
 
-  // The list by op type, and the list without WhitenAll().
+  // The list by op type, and the list without WhitenAll() and BlackenGray().
   Listing OfOp(const std::string& op, DeviceKind kind) const;
   Listing OfOpInLists(const std::string& op, DeviceKind kind) const;
 
@@ -85,7 +87,8 @@ class OpLists {
     bool built_in;
   };
   const OpInfo* Find(const std::string& op, DeviceKind kind, bool* built_in) const;
-  Listing Whitened(const Listing& listing) const;
+  // The listing of an op that no edit is about.
+  Listing ByDefault(const Listing& listing) const;
 
   OpInfo unlisted_;
   std::unordered_map<int, std::vector<Source>> sources_;  // by DeviceKind, later wins
@@ -93,6 +96,7 @@ class OpLists {
   std::unordered_map<std::string, size_t> edit_of_op_;  // index into edits_ of the deciding entry
   std::vector<size_t> node_edits_;                      // indices of node:<RE2> entries
   bool all_white_ = false;
+  bool white_only_ = false;
   bool follows_consumers_ = false;
 };
 

@@ -17,6 +17,7 @@ from npu_precision._tf_compat.debugger import WatchedRun, remove_watched, watch_
 from npu_precision._tf_compat.estimators import (
     config_of_session,
     last_step,
+    map_hooks_of_sessions,
     set_estimator_session_config,
     wrap_training,
 )
@@ -30,6 +31,7 @@ from npu_precision._tf_compat.functions import (
     is_tf_function,
     map_function_configs,
     trace_anew_for,
+    wrap_function_calls,
 )
 from npu_precision._tf_compat.graphs import (
     adds_unordered_ops_to,
@@ -43,6 +45,7 @@ from npu_precision._tf_compat.graphs import (
     optimize_graph,
     replace_in_readers,
     set_op_attribute,
+    wait_for_devices,
 )
 from npu_precision._tf_compat.keras import (
     batch_norms,
@@ -51,6 +54,7 @@ from npu_precision._tf_compat.keras import (
     keras_computes_in_float16,
     layers_in,
     low_policy_of,
+    map_callbacks_of_fit,
     numbered_scopes,
     plain_variable,
     seed_keras,
@@ -81,7 +85,9 @@ from npu_precision._tf_compat.processes import (
     connect_process,
     hand_to_closures,
     hand_to_replica_threads,
+    map_session_configs,
     remote_task,
+    session_configs_kept,
     wrap_session_runs,
 )
 from npu_precision._tf_compat.tapes import build_gradients_in, call_for_tape_gradients
@@ -159,7 +165,10 @@ __all__ = [
     "layers_in",
     "low_policy_of",
     "numbered_scopes",
+    "map_callbacks_of_fit",
     "map_function_configs",
+    "map_hooks_of_sessions",
+    "map_session_configs",
     "needs_build",
     "op_definition",
     "replace_in_readers",
@@ -172,6 +181,7 @@ __all__ = [
     "restore_class",
     "scales_loss",
     "config_of_session",
+    "session_configs_kept",
     "set_estimator_session_config",
     "seed_keras",
     "set_keras_session",
@@ -186,9 +196,11 @@ __all__ = [
     "traced",
     "trains",
     "update_of_layer",
+    "wait_for_devices",
     "watch_every_tensor",
     "where",
     "without_own_sum",
+    "wrap_function_calls",
     "wrap_session_runs",
     "wrap_training",
 ]

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.training import monitored_session
 
 from npu_precision._tf_compat.versions import tf1
+
+
+def map_hooks_of_sessions(transform: Callable[[Any], list[Any]]) -> None:
+    """Gives each later MonitoredSession transform(hooks) in place of its hooks."""
+    original = monitored_session._MonitoredSession.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, session_creator: Any, hooks: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, session_creator, transform(hooks), *args, **kwargs)
+
+    monitored_session._MonitoredSession.__init__ = __init__
 
 
 def wrap_training(estimator: Any, wrap: Callable[[Any, list[Any]], Any]) -> None:

@@ -130,6 +130,18 @@ def call_when_functions_fail(callback: Callable[[], Any]) -> None:
     function.get_concrete_function = watched(function.get_concrete_function)
 
 
+def wrap_function_calls(wrap: Callable[[Any, Callable[[], Any]], Any]) -> None:
+    """Replaces each call of a tf.function by wrap(function, call)."""
+    function = _function_class()
+    original = function.__call__
+
+    @functools.wraps(original)
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return wrap(self, lambda: original(self, *args, **kwargs))
+
+    function.__call__ = __call__
+
+
 def is_tf_function(function: Any) -> bool:
     """Whether it is an object that @tf.function makes."""
     return isinstance(function, _function_class())

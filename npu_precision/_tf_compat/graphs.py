@@ -97,6 +97,12 @@ def has_gpu() -> bool:
     return any(name.startswith("GPU:") for name in _device_names())
 
 
+def wait_for_devices() -> None:
+    """Waits until GPUs have done what was asked of them; a CPU has, after a call."""
+    if has_gpu() and hasattr(tf.test.experimental, "sync_devices"):
+        tf.test.experimental.sync_devices()
+
+
 def _device_names() -> list[str]:
     """The devices known to TensorFlow's placer, as "CPU:0"."""
     if hasattr(tf.config, "list_physical_devices"):

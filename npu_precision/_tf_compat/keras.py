@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Callable
@@ -23,6 +24,21 @@ def set_keras_session(session: tf.compat.v1.Session) -> None:
             "with eager execution, or give your own session npu_precision.npu_config_proto()"
         )
     backend.set_session(session)
+
+
+def map_callbacks_of_fit(transform: Callable[[Any], list[Any]]) -> None:
+    """Gives each later fit() of a Keras model transform(callbacks) in place of its callbacks."""
+    model = tf.keras.Model
+    original = model.fit
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def fit(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        given.arguments["callbacks"] = transform(given.arguments.get("callbacks"))
+        return original(*given.args, **given.kwargs)
+
+    model.fit = fit
 
 
 def seed_keras(seed: int) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import dataclasses
 import functools
 import importlib
 import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import session as session_lib
 from tensorflow.python.eager import context, execute
 
@@ -221,6 +223,35 @@ def wrap_session_runs(wrap: Callable[[Any, Any, Callable[..., Any]], Any]) -> No
         return wrap(self, fetches, functools.partial(original, self, **given))
 
     session_lib.BaseSession.run = run
+
+
+_keeps_configs: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "npu_precision_keeps_configs", default=False
+)
+
+
+@contextlib.contextmanager
+def session_configs_kept() -> Iterator[None]:
+    """Scope in which sessions are made with the ConfigProtos that they are given."""
+    token = _keeps_configs.set(True)
+    try:
+        yield
+    finally:
+        _keeps_configs.reset(token)
+
+
+def map_session_configs(transform: Callable[[config_pb2.ConfigProto], Any]) -> None:
+    """Makes each session from now on with transform(config) in place of its ConfigProto."""
+    original = session_lib.BaseSession.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
+        given = context.context().config if config is None else config
+        is_config = isinstance(given, config_pb2.ConfigProto)
+        changes = is_config and not _keeps_configs.get()
+        original(self, target, graph, transform(given) if changes else config)
+
+    session_lib.BaseSession.__init__ = __init__
 
 
 def remote_task() -> str | None:

@@ -19,7 +19,7 @@ from npu_precision.accuracy import model_inputs
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.offline import model_file
 from npu_precision.offline.model_file import Model
-from npu_precision.options import PrecisionOptions, mixlist_file
+from npu_precision.options import PrecisionOptions, mixlist_file, with_mode
 
 # Fields of PrecisionOptions without a flag: they only matter when a session or function runs.
 WITHOUT_FLAG = ("strict", "autocast_only", "lower_compiled")
@@ -29,6 +29,7 @@ FLAGS = {
     "customize_dtypes": ("--customize-dtypes", "A file with the dtypes of ops and nodes."),
     "mixlist_edits": ("--mixlist-edits", "The same JSON as text, applied after that file."),
     "all_white": ("--all-white", "Treat gray and black ops as white, but for what an edit says."),
+    "white_only": ("--white-only", "Keep gray ops in float32, but for what an edit says."),
     "keep_costly_islands": (
         "--keep-costly-islands",
         "Keep nodes in float32 if their Casts take more time than they save.",
@@ -79,13 +80,14 @@ debug_flag = npu_precision_command.debug_flag
 
 
 def precision_flags(
-    only: Collection[str] = (), default_mode: str | None = None
+    only: Collection[str] = (), default_mode: str | None = None, is_optional: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Adds a flag for each option of the optimizer; the command gets them as `options`.
 
     Args:
         only: the fields of PrecisionOptions to add flags for, besides the mode; empty for all.
         default_mode: the mode if the user gives none; None if a mode is required.
+        is_optional: whether the command gets None if the user gives none of the flags.
     """
     fields = only or FLAGS
     old_names = _rewrites.OLD_NAMES if "rewrites" in fields else ()
@@ -98,6 +100,8 @@ def precision_flags(
             if options_file is None:
                 mode = mode or default_mode
             changes = {name: given.pop(name) for name in (*fields, *old_names)}
+            if is_optional and {mode, options_file, *changes.values()} == {None}:
+                return command(*arguments, options=None, **given)
             return command(*arguments, options=_options(mode, options_file, changes), **given)
 
         decorated: Callable[..., Any] = with_options
@@ -144,13 +148,7 @@ def _options(
         raise click.UsageError(f"--mode is missing, expected one of {modes}; or --options FILE.")
     options = PrecisionOptions() if options_file is None else read_options(options_file)
     changes = {name: value for name, value in fields.items() if value is not None}
-    if mode is not None:
-        why_not = _library.why_no_mode(mode)
-        if why_not is not None:
-            raise ValueError(f"--mode: {why_not}")
-        is_newer = mode not in _library.describe()["modes"]
-        changes["precision_mode"] = None if is_newer else mode
-        changes["precision_mode_v2"] = mode if is_newer else None
+    options = options if mode is None else with_mode(options, mode, "--mode")
     return dataclasses.replace(options, **changes)
 
 

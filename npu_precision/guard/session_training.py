@@ -263,7 +263,9 @@ class SessionTraining(Training):
         if is_diagnosis:
             rewriter_config.leave_out_remapper(rewrite)
         before = self._trial
-        with tf1.Session(graph=self._graph.graph, config=config) as session:
+        with _tf_compat.session_configs_kept():
+            trial = tf1.Session(graph=self._graph.graph, config=config)
+        with trial as session:
             session.run(self._graph.tables)
             self._trial = (session, tensor_watch.openings())
             try:

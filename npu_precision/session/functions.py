@@ -210,7 +210,7 @@ def _warn_if_idle() -> None:
         return
     float_nodes, lowered = _library.lowered_so_far()
     if not _was_ever_reached:
-        if _has_failed:
+        if _has_failed or lowered:  # It may be a program of sessions that runs unedited.
             return
         cause = (
             "no tf.function was called. Ops that run eagerly keep their dtype: decorate the step "

@@ -39,6 +39,7 @@ SLOW_ROOMS = {
     "cli": "reads, freezes and runs whole models",
     "explain": "reads whole models",
     "handoffs": "converts whole models",
+    "launch": "starts whole programs",
     "launchers": "starts Ray",
     "loss_scaling": "trains",
     "models": "builds, runs and trains whole models",

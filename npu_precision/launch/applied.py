@@ -1,0 +1,153 @@
+"""Runs the rest of a program in a mode: its tf.functions, and its sessions."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import pathlib
+import sys
+
+from tensorflow.core.protobuf import config_pb2
+
+from npu_precision import _library, _tf_compat, outputs
+from npu_precision.flight.recorder import FlightRecorder
+from npu_precision.guard.healed_mixlist import HealedMixlist
+from npu_precision.launch import guards, settings, trial
+from npu_precision.launch.settings import Settings
+from npu_precision.launch.step_times import StepTimes
+from npu_precision.npu_bridge.alias import install_as_npu_bridge
+from npu_precision.options import OPTIMIZER_NAME
+from npu_precision.session import functions, rewriter_config
+
+_LOGGER = logging.getLogger("npu_precision")
+# The process that `python -m npu_precision` became. Those that it starts have their own number.
+LAUNCHED_PID = "NPU_PRECISION_LAUNCHED_PID"
+_PAGE = "page{}.html"
+
+
+def apply_environment() -> None:
+    """Applies what the environment says, for a script that may be one for Ascend.
+
+    Raises:
+        ValueError: a variable has a wrong value.
+    """
+    trial.start_from_environment()
+    found = settings.from_environment(os.environ)
+    if found is None:
+        return
+    try:
+        install_as_npu_bridge()
+    except RuntimeError as error:
+        _LOGGER.info("%s", error)
+    is_main = os.environ.get(LAUNCHED_PID) == str(os.getpid())
+    if not is_main:
+        names = " ".join(f"{name}={value}" for name, value in found.to_environment().items())
+        _LOGGER.warning("from the environment: %s", names)
+    Applied(found, is_main)
+
+
+class Applied:
+    """A mode that is in force until the process ends.
+
+    Args:
+        given: how the program runs.
+        is_main: whether it is the program that was asked for, not a process that this one starts.
+    """
+
+    def __init__(self, given: Settings, is_main: bool) -> None:
+        self._given = given
+        self._is_main = is_main
+        self._options = given.options
+        self._recorder: FlightRecorder | None = None
+        self._times: StepTimes | None = None
+        self._unreached: set[str] = set()
+        self._is_on = True
+        if given.healed is not None:
+            HealedMixlist(given.healed)  # Writes the file, which sessions read.
+            self._options = guards.with_healed(given.options, given.healed)
+            guards.add_guards(given.healed)
+        atexit.register(self._end)
+        if given.record is not None:
+            self._recorder = FlightRecorder(given.record)
+            self._recorder.__enter__()
+        _tf_compat.map_session_configs(self._with_optimizer)
+        if not _tf_compat.functions_run_eagerly():
+            return
+        if given.times:
+            self._times = StepTimes(self._enable)
+        else:
+            self._enable()
+
+    def stop(self) -> None:
+        """Ends it: what runs from now on runs as it did before."""
+        self._is_on = False
+        functions.disable()
+        self._end()
+        atexit.unregister(self._end)
+
+    def _enable(self) -> None:
+        functions.enable(self._options)
+
+    def _with_optimizer(self, config: config_pb2.ConfigProto) -> config_pb2.ConfigProto:
+        """The config of a session that names no optimizer of ours, with it."""
+        rewrite = config.graph_options.rewrite_options
+        if not self._is_on or any(
+            each.name == OPTIMIZER_NAME for each in rewrite.custom_optimizers
+        ):
+            return config
+        if rewrite.disable_meta_optimizer:
+            self._unreached.add(
+                "a session whose config switches graph optimizers off (disable_meta_optimizer)"
+            )
+            return config
+        result = config_pb2.ConfigProto()
+        result.CopyFrom(config)
+        parameters = self._options.to_parameter_map()
+        rewriter_config.configure(result.graph_options.rewrite_options, parameters)
+        return result
+
+    def _end(self) -> None:
+        """Says what came of it."""
+        if self._recorder is not None:
+            self._recorder.__exit__(None, None, None)
+        float_nodes, lowered = _library.lowered_so_far()
+        if not self._is_main and not float_nodes:
+            return
+        who = "" if self._is_main else f" (process {os.getpid()})"
+        lines = [f"{self._given.mode} lowered {lowered} of {float_nodes} float nodes"]
+        lines += [f"Not reached: {each}" for each in sorted(self._unreached)]
+        if self._times is not None:
+            lines.append(self._times.summary())
+        elif self._given.times:
+            lines.append("Sessions are not timed: --try compares them")
+        if self._given.healed is not None:
+            lines.append(guards.summary(self._given.healed))
+        if self._given.record is not None:
+            lines.append(f"`npu-precision flight {self._given.record}` shows what was recorded")
+        if self._is_main:
+            lines.append(self._page())
+        sys.stderr.write(f"npu_precision{who}: " + ". ".join(filter(None, lines)) + ".\n")
+
+    def _page(self) -> str:
+        folder = self._options.report_dir
+        if folder is None:
+            return "--report-dir FOLDER shows why"
+        # These take long to import.
+        from npu_precision.explain import report, run_ledgers
+
+        try:
+            run, explained = run_ledgers.load_run(folder)
+            page = _new_name(pathlib.Path(folder))
+            with outputs.new_file(page) as file:
+                report.write_report(file, run, explained)
+        except (OSError, ValueError) as error:
+            return f"No page was written: {error}"
+        return f"The page: {page}"
+
+
+def _new_name(folder: pathlib.Path) -> pathlib.Path:
+    number = 1
+    while (folder / _PAGE.format("" if number == 1 else f"-{number}")).exists():
+        number += 1
+    return folder / _PAGE.format("" if number == 1 else f"-{number}")

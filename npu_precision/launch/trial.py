@@ -1,0 +1,123 @@
+"""Runs the first steps of a program, and writes down what they took and what the loss was."""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from npu_precision.flight.recorder import FlightRecorder
+from npu_precision.launch import calls
+
+# Its value is the JSON of a Trial.
+VARIABLE = "NPU_PRECISION_TRIAL"
+# The first calls trace and optimize.
+NOT_TIMED = 2
+_WHAT = "loss"
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What a trial is told.
+
+    Attributes:
+        file: where to write the result.
+        steps: after how many of them the program ends.
+        record: a folder to record each step in, or None.
+    """
+
+    file: str
+    steps: int
+    record: str | None = None
+
+    def to_environment(self) -> dict[str, str]:
+        """The variable that says it."""
+        return {VARIABLE: json.dumps(dataclasses.asdict(self))}
+
+
+def start_from_environment() -> None:
+    """Starts a trial, if the environment says so; processes of this one take no part in it."""
+    given = os.environ.pop(VARIABLE, None)
+    if given is not None:
+        _Running(Trial(**json.loads(given)))
+
+
+class _Running:
+    """A step is a call of the function, or a run of the fetches, that take most of the time."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        self._seconds: dict[object, list[float]] = {}
+        self._losses: dict[object, list[float | None]] = {}
+        self._names: dict[object, str] = {}
+        self._lock = threading.Lock()
+        self._recorder = None
+        if trial.record is not None:
+            self._recorder = FlightRecorder(trial.record, every_n_steps=1).__enter__()
+        atexit.register(self._write)
+        calls.watch(self._note)
+
+    def _note(self, call: calls.Call) -> None:
+        with self._lock:
+            self._names[call.key] = call.name
+            self._seconds.setdefault(call.key, []).append(call.seconds)
+            self._losses.setdefault(call.key, []).append(_loss(call))
+            if len(self._seconds[self._step()]) < NOT_TIMED + self._trial.steps:
+                return
+        self._write()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)  # The program might catch an exception, and go on.
+
+    def _step(self) -> object:
+        return max(self._seconds, key=lambda key: sum(self._seconds[key]))
+
+    def _write(self) -> None:
+        if self._recorder is not None:
+            self._recorder.__exit__(None, None, None)
+            self._recorder = None
+        if not self._seconds:
+            return
+        step = self._step()
+        found = {
+            "name": self._names[step],
+            "seconds": self._seconds[step],
+            "losses": [None if each is None else str(each) for each in self._losses[step]],
+        }
+        file = pathlib.Path(self._trial.file)
+        partial = file.with_suffix(".partial")
+        partial.write_text(json.dumps(found), encoding="utf-8")
+        partial.replace(file)
+
+
+def _loss(call: calls.Call) -> float | None:
+    """The loss that a call returned: a number that is named so, or else the first number."""
+    numbers = list(_numbers(call))
+    named = [value for name, value in numbers if _WHAT in name.lower()]
+    return next(iter([*named, *(value for _, value in numbers)]), None)
+
+
+def _numbers(call: calls.Call) -> list[tuple[str, float]]:
+    if isinstance(call.result, Mapping) and not call.names:
+        named = [(str(name), value) for name, value in call.result.items()]
+    else:
+        values = calls.leaves(call.result)
+        names = call.names if len(call.names) == len(values) else [""] * len(values)
+        named = list(zip(names, values))
+    return [(name, float(value)) for name, value in named if _is_number(value)]
+
+
+def _is_number(value: Any) -> bool:
+    if not isinstance(value, (tf.Tensor, np.ndarray, np.floating, float)):
+        return False
+    dtype = getattr(value, "dtype", tf.float32)
+    return tf.as_dtype(dtype).is_floating and np.prod(np.shape(value)) == 1

@@ -1,0 +1,266 @@
+"""`python -m npu_precision --mode MODE SCRIPT` runs a program that knows nothing of the project."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from support import ROOT, python_path
+from support.tf_versions import needs_functions_by_default
+
+SITE = os.path.join(str(ROOT), "npu_precision", "launch", "site")
+BF16 = ("--mode", "allow_mix_precision_bf16")
+
+FUNCTION = """
+import sys
+import numpy as np
+import tensorflow as tf
+
+w = tf.Variable(np.linspace(-1, 1, 64 * 64).reshape(64, 64).astype("f"))
+
+@tf.function
+def step(x):
+    return tf.nn.relu(tf.matmul(x, w))
+
+for _ in range(40):
+    result = step(tf.ones([64, 64]))
+print(sys.argv[1:], __name__)
+"""
+
+SESSION = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+x = tf.placeholder(tf.float32, [None, 64])
+w = tf.get_variable("w", [64, 64])
+y = tf.nn.relu(tf.matmul(x, w))
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    print(session.run(y, {x: np.ones([8, 64])}).dtype)
+"""
+
+# A layer is the identity, computed through values that float16 cannot hold from the 13th step on.
+OVERFLOWS = """
+import numpy as np
+import tensorflow as tf
+
+keras = tf.keras
+keras.utils.set_random_seed(1)
+
+class Large(keras.layers.Layer):
+    def __init__(self):
+        super().__init__(name="large")
+        self.eye = tf.eye(16)
+
+    def call(self, x):
+        return tf.matmul(x[:, :16] * x[:, 16:], self.eye, name="product") / x[:, 16:]
+
+images = np.random.default_rng(0).normal(size=[480, 16]).astype("f")
+size = np.where(np.arange(480) < 16 * 12, 1, 3e5).astype("f")[:, None]
+model = keras.Sequential([keras.layers.Input([17]), Large(), keras.layers.Dense(4, name="digits")])
+loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+model.compile(keras.optimizers.SGD(0.01), loss, jit_compile=False)
+labels = np.argmax(images[:, :4], -1)
+model.fit(np.concatenate([images, size], 1), labels, batch_size=16, shuffle=False, verbose=0)
+print("finite:", all(np.isfinite(each).all() for each in model.get_weights()))
+"""
+
+TRAINS = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+images = np.random.default_rng(0).normal(size=[16, 8]).astype("f")
+size = tf.placeholder_with_default(np.float32(3e5), [])
+w = tf.get_variable("w", [8, 4])
+large = tf.matmul(images * size, tf.eye(8), name="large") / size
+labels = np.argmax(images[:, :4], -1)
+tf.losses.sparse_softmax_cross_entropy(labels, tf.matmul(large, w))
+step = tf.train.GradientDescentOptimizer(0.01).minimize(
+    tf.losses.get_total_loss(), tf.train.get_or_create_global_step()
+)
+with tf.train.MonitoredTrainingSession(hooks=[tf.train.StopAtStepHook(last_step=8)]) as session:
+    while not session.should_stop():
+        value = session.run([step, w])[1]
+print("finite:", np.isfinite(value).all())
+"""
+
+STARTS_ANOTHER = """
+import subprocess, sys
+sys.exit(subprocess.run([sys.executable, "other.py", "of", "parent"]).returncode)
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """run(scripts, arguments) -> the finished process."""
+
+    def start(scripts, *arguments, status=0, launcher=("-m", "npu_precision"), **variables):
+        for name, text in scripts.items():
+            (tmp_path / name).write_text(text)
+        done = subprocess.run(
+            [sys.executable, *launcher, *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": python_path(ROOT), **variables},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == status, done.stderr
+        return done
+
+    return start
+
+
+def lowered(done):
+    """The numbers of float nodes that were lowered, by who says so."""
+    pattern = r"^npu_precision(.*?): (\w+) lowered (\d+) of \d+ float nodes"
+    return [
+        (bool(who), mode, int(count))
+        for who, mode, count in re.findall(pattern, done.stderr, re.MULTILINE)
+    ]
+
+
+@needs_functions_by_default
+def test_a_function_runs_in_the_mode(run, tmp_path):
+    flags = (*BF16, "--report-dir", "reports", "--rewrites", "-activations")
+    done = run({"train.py": FUNCTION}, *flags, "train.py", "--mode", "x")
+    assert done.stdout.splitlines() == ["['--mode', 'x'] __main__"]
+    ((_, mode, count),) = lowered(done)
+    assert mode == "allow_mix_precision_bf16"
+    assert count >= 1
+    (ledger,) = (tmp_path / "reports").glob("*.json")
+    assert json.loads(ledger.read_text())["options"]["rewrites"] == "-activations"
+    assert f"The page: {tmp_path / 'reports' / 'page.html'}" in done.stderr
+    assert (tmp_path / "reports" / "page.html").exists()
+
+
+def test_a_session_runs_in_the_mode(run):
+    done = run({"train.py": SESSION}, *BF16, "train.py")
+    assert done.stdout.splitlines() == ["float32"]
+    ((_, _, count),) = lowered(done)
+    assert count >= 1
+
+
+def test_a_session_that_names_the_optimizer_keeps_its_mode(run):
+    own = SESSION.replace(
+        "tf.Session()",
+        "tf.Session(config=npu_precision.npu_config_proto(precision_mode='must_keep_origin_dtype'))",
+    )
+    done = run({"train.py": f"import npu_precision\n{own}"}, *BF16, "train.py")
+    assert lowered(done) == [(False, "allow_mix_precision_bf16", 0)]
+
+
+def test_a_process_that_it_starts_runs_in_the_mode(run):
+    done = run({"train.py": STARTS_ANOTHER, "other.py": SESSION}, *BF16, "train.py")
+    (child,) = (each for each in lowered(done) if each[0])
+    assert child[2] >= 1
+
+
+def test_a_module_and_its_status(run):
+    done = run({"train.py": SESSION + "raise SystemExit(3)"}, *BF16, "-m", "train", status=3)
+    assert lowered(done)[0][2] >= 1
+
+
+def test_a_script_for_ascend_finds_its_modules(run):
+    script = "from npu_bridge.npu_init import *\nimport hccl\n" + SESSION
+    assert lowered(run({"train.py": script}, *BF16, "train.py"))[0][2] >= 1
+
+
+@needs_functions_by_default
+def test_steps_are_compared_with_the_first_ones_in_float32(run):
+    done = run({"train.py": FUNCTION}, *BF16, "--time", "train.py")
+    pattern = (
+        r"A call of step took \S+ ms in float32 \(10 calls\) and \S+ ms in the mode \(26 calls\)"
+    )
+    assert re.search(pattern, done.stderr), done.stderr
+
+
+@needs_functions_by_default
+def test_what_happens_is_recorded(run, tmp_path):
+    done = run({"train.py": FUNCTION}, *BF16, "--record", "log", "train.py")
+    assert f"`npu-precision flight {tmp_path / 'log'}` shows" in done.stderr
+    assert "bfloat16" in (tmp_path / "log" / "flight.jsonl").read_text()
+
+
+FP16 = ("--mode", "allow_mix_precision")
+
+
+@needs_functions_by_default
+@pytest.mark.parametrize("script", [OVERFLOWS, TRAINS], ids=["fit", "MonitoredTrainingSession"])
+def test_a_training_is_healed(script, run, tmp_path):
+    assert run({"train.py": script}, *FP16, "train.py").stdout.splitlines() == ["finite: False"]
+    done = run({}, *FP16, "--healed", "healed.json", "train.py")
+    assert done.stdout.splitlines() == ["finite: True"]
+    healed = (tmp_path / "healed.json").read_text()
+    assert "large" in healed
+    assert f"{tmp_path / 'healed.json'} keeps what was healed" in done.stderr
+
+
+@needs_functions_by_default
+def test_first_steps_are_compared_and_what_to_keep_is_shown(run):
+    done = run({"train.py": OVERFLOWS}, "--try", "--steps", "20", "train.py")
+    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line.strip()}
+    for name in ("float32", "allow_mix_precision_bf16"):
+        assert len(rows[name]) == 3, done.stdout  # Each loss is finite.
+    assert rows["float32"][1] == "1.00"
+    assert rows["allow_mix_precision"][-2:] == ["step", "13"]
+    assert '"node:' in done.stdout
+    assert "large" in done.stdout.partition("black-list")[2]
+
+
+def test_sessions_and_failures_are_compared_too(run):
+    done = run(
+        {"train.py": TRAINS},
+        "--mode",
+        "allow_mix_precision_bf16",
+        "--try",
+        "--steps",
+        "3",
+        "train.py",
+    )
+    assert re.search(r"^float32 +\S+ +1.00", done.stdout, re.MULTILINE), done.stdout
+    assert "3 steps: calls of session.run" in done.stdout
+    done = run({"train.py": "raise KeyError('none')"}, "--try", "train.py")
+    assert "float32: it ended with status 1 before a step of TensorFlow did" in done.stdout
+    assert "KeyError: 'none'" in done.stdout
+
+
+@needs_functions_by_default
+def test_the_environment_alone_does_it(run):
+    path = os.pathsep.join([SITE, python_path(ROOT)])
+    variables = {"NPU_PRECISION_MODE": "allow_mix_precision_bf16", "PYTHONPATH": path}
+    done = run({"train.py": FUNCTION}, "train.py", launcher=(), **variables)
+    assert "from the environment: NPU_PRECISION_MODE=allow_mix_precision_bf16" in done.stderr
+    assert lowered(done)[0][2] >= 1
+
+
+def test_a_wrong_mode_in_the_environment_fails_the_program(run):
+    path = os.pathsep.join([SITE, python_path(ROOT)])
+    variables = {"NPU_PRECISION_MODE": "bf16", "PYTHONPATH": path}
+    done = run({"train.py": FUNCTION}, "train.py", launcher=(), status=1, **variables)
+    assert "NPU_PRECISION_MODE: " in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "SCRIPT is missing"),
+        (("none.py",), "none.py: there is no such file"),
+        (("--mode", "bf16", "train.py"), "--mode: "),
+        (("--mixlist", "m.json", "train.py"), "--mode is missing"),
+        (("--time", "train.py"), "--time: expected --mode too"),
+        ((*BF16, "--mixlist", "m.json", "train.py"), "m.json"),
+        ((*BF16, "--healed", "train.py", "train.py"), "no PrecisionGuard wrote it"),
+    ],
+)
+def test_what_cannot_be_run_is_told_at_once(arguments, message, run):
+    done = run({"train.py": "print('ran')"}, *arguments, status=2)
+    assert message in done.stderr
+    assert done.stdout == ""
