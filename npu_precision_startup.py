@@ -14,6 +14,7 @@ import importlib.util
 import os
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 # What docs/any-script.md describes. npu_precision.launch.settings reads them.
@@ -26,8 +27,6 @@ VARIABLES = (
     "NPU_PRECISION_TIME",
     "NPU_PRECISION_OPTIONS",
 )
-# Whether the package, which imports TensorFlow, has to apply what the environment says.
-_waits_for_package = False
 _PREFIX = "NPU_PRECISION_"
 # Variables for other purposes: the library, and this project's own build, tests and benchmarks.
 _OTHERS = (
@@ -35,23 +34,27 @@ _OTHERS = (
     "BENCH_SESSION",
     "BUILD",
     "CXXFLAGS",
-    "LIBRARIES",
     "LAUNCHED_PID",
+    "LIBRARIES",
     "LIBRARY",
     "MANYLINUX",
     "PIPELINE_DRIVER",
     "REPLAY_RECORD",
     "TRIAL",
 )
+_PACKAGE = "npu_precision"
+_TENSORFLOW = "tensorflow"
 # The names under which scripts for Ascend import what this project stands in for.
 _ASCEND = ("npu_bridge", "hccl", "npu_device")
+# Whether the package, which imports TensorFlow, has to apply what the environment says.
+_waits_for_package = False
 
 
 def install() -> None:
     """Lets the first import of TensorFlow apply what the environment says, if it says anything."""
     is_wanted = any(map(is_of_a_run, os.environ)) or f"{_PREFIX}TRIAL" in os.environ
-    if is_wanted and not is_installed():
-        sys.meta_path.insert(0, _AfterTensorFlow())
+    if is_wanted and not any(isinstance(finder, _BeforeAscend) for finder in sys.meta_path):
+        after_import(_TENSORFLOW, _apply_or_wait)
         sys.meta_path.append(_BeforeAscend())
 
 
@@ -64,36 +67,72 @@ def forget() -> None:
     """Leaves this process, and those that it starts, as if the environment said nothing."""
     for name in list(filter(is_of_a_run, os.environ)):
         del os.environ[name]
-    ours = (_AfterTensorFlow, _BeforeAscend)
+    ours = (_After, _BeforeAscend)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, ours)]
 
 
-def is_installed() -> bool:
-    """Whether TensorFlow was not imported since install()."""
-    return any(isinstance(finder, _AfterTensorFlow) for finder in sys.meta_path)
+def after_import(name: str, callback: Callable[[], None]) -> None:
+    """Calls back once, when a module that is not there yet was imported."""
+    sys.meta_path.insert(0, _After(name, callback))
 
 
-class _AfterTensorFlow(importlib.abc.MetaPathFinder):
-    """Finds TensorFlow once, as the other finders do, and is told when it is imported."""
+def apply_after_package() -> None:
+    """Applies what the environment says, if the package itself imported TensorFlow just now."""
+    global _waits_for_package
+    if _waits_for_package:
+        _waits_for_package = False
+        if not _is_launcher():
+            _apply()
+
+
+class _After(importlib.abc.MetaPathFinder):
+    """Finds a module as the other finders do, and calls back when it was imported."""
+
+    def __init__(self, name: str, callback: Callable[[], None]) -> None:
+        self._name = name
+        self._callback = callback
+        self._is_looking = False
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-        if name != "tensorflow":
+        if name != self._name or self._is_looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self._is_looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._is_looking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _Loader(spec.loader, self._imported)
         return spec
+
+    def _imported(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            self._callback()
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, loader: Any, callback: Callable[[], None]) -> None:
+        self._loader = loader
+        self._callback = callback
+
+    def create_module(self, spec: Any) -> types.ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._callback()
 
 
 class _BeforeAscend(importlib.abc.MetaPathFinder):
     """Imports TensorFlow, and so what stands in for npu_bridge, where nothing else is found."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-        if name not in _ASCEND:
+        if name not in _ASCEND or _TENSORFLOW in sys.modules:
             return None
-        sys.meta_path.remove(self)
-        importlib.import_module("tensorflow")
+        importlib.import_module(_TENSORFLOW)
         if name not in sys.modules:  # npu_device is found by a finder of its own.
             return importlib.util.find_spec(name)
         return importlib.util.spec_from_loader(name, _Imported(sys.modules[name]))
@@ -112,38 +151,29 @@ class _Imported(importlib.abc.Loader):
         pass
 
 
-class _Loader(importlib.abc.Loader):
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
+def _is_launcher() -> bool:
+    """Whether this process is `python -m npu_precision`, whose flags come before the environment.
 
-    def create_module(self, spec: Any) -> types.ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        assert module.__spec__ is not None
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        _apply_or_wait()
-
-
-def apply_after_package() -> None:
-    """Applies what the environment says, if the package itself imported TensorFlow just now."""
-    global _waits_for_package
-    if _waits_for_package:
-        _waits_for_package = False
-        _apply()
+    While Python imports a package for -m, its arguments do not say so yet.
+    """
+    frame: types.FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "_get_module_details":
+            return str(frame.f_locals.get("mod_name")).split(".")[0] == _PACKAGE
+        frame = frame.f_back
+    return False
 
 
 def _apply_or_wait() -> None:
     global _waits_for_package
-    spec = getattr(sys.modules.get("npu_precision"), "__spec__", None)
+    spec = getattr(sys.modules.get(_PACKAGE), "__spec__", None)
     _waits_for_package = getattr(spec, "_initializing", False)
     if not _waits_for_package:
         _apply()
 
 
 def _apply() -> None:
-    if importlib.util.find_spec("npu_precision") is None:
+    if importlib.util.find_spec(_PACKAGE) is None:
         names = ", ".join(filter(is_of_a_run, os.environ))
         sys.stderr.write(
             f"npu_precision is not installed for {sys.executable}, so {names} has no effect there\n"
@@ -151,4 +181,8 @@ def _apply() -> None:
         return
     from npu_precision.launch import applied
 
-    applied.apply_environment()
+    try:
+        applied.apply_environment()
+    except (OSError, ValueError) as error:
+        # A program that does without TensorFlow if its import fails must not go on.
+        raise SystemExit(f"npu_precision: {error}") from error

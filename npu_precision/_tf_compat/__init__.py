@@ -50,6 +50,7 @@ from npu_precision._tf_compat.graphs import (
 from npu_precision._tf_compat.keras import (
     batch_norms,
     fuses_batch_norms,
+    imports_keras_later,
     is_compiled_by_xla,
     keras_computes_in_float16,
     layers_in,
@@ -165,6 +166,7 @@ __all__ = [
     "layers_in",
     "low_policy_of",
     "numbered_scopes",
+    "imports_keras_later",
     "map_callbacks_of_fit",
     "map_function_configs",
     "map_hooks_of_sessions",

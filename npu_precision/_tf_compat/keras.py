@@ -26,6 +26,11 @@ def set_keras_session(session: tf.compat.v1.Session) -> None:
     backend.set_session(session)
 
 
+def imports_keras_later() -> bool:
+    """Whether tf.keras is a package of its own, which TensorFlow imports at its first use."""
+    return tuple(int(part) for part in tf.__version__.split(".")[:2]) >= (2, 6)
+
+
 def map_callbacks_of_fit(transform: Callable[[Any], list[Any]]) -> None:
     """Gives each later fit() of a Keras model transform(callbacks) in place of its callbacks."""
     model = tf.keras.Model

@@ -18,6 +18,7 @@ from npu_precision.explain import (
     difference,
     explanation,
     float32_nodes,
+    keras_policies,
     ledger_difference,
     run_ledgers,
     story,
@@ -59,8 +60,10 @@ def _of_runs(command: Callable[..., Any]) -> Callable[..., Any]:
         if other is not None:
             _print_ledgers(model, other, as_json)
             return
+        if wanted.form == float32_nodes.KERAS:
+            raise click.UsageError(f"--for keras: expected a model that Keras saved, got {model}.")
         with wanted.written([model]) as write:
-            write(float32_nodes.of_ledger(model, run_ledgers.read_ledger(model)))
+            write(*wanted.of_names(float32_nodes.of_ledger(model, run_ledgers.read_ledger(model))))
 
     return with_runs
 
@@ -108,8 +111,10 @@ def explain(
     _check_asked(pattern, other, as_json, wanted)
     if wanted.file is not None:
         with wanted.written(flags.files_read(model, options)) as write, printing.busy("deciding"):
-            names = float32_nodes.of_model(model, options)
-            write(names)
+            if wanted.form == float32_nodes.KERAS:
+                write(*_policies(model, options))
+            else:
+                write(*wanted.of_names(float32_nodes.of_model(model, options)))
         return
     if batch_size is not None:
         model = model.with_batch_size(batch_size)
@@ -127,6 +132,15 @@ def explain(
     out = printing.console()
     heading.show(out, model, changed.before)
     _print_difference(out, changed)
+
+
+def _policies(model: Model, options: PrecisionOptions) -> tuple[str, str]:
+    if not model.exported:
+        raise click.UsageError(
+            f"--for keras: expected a model that Keras saved (.keras), got {model.path}."
+        )
+    policies = keras_policies.of_file(model.path, options)
+    return policies.text, f"{policies.float32} of {policies.layers} layers stay float32"
 
 
 def _show(model: Model, explained: Explanation, pattern: str | None, as_json: bool) -> None:

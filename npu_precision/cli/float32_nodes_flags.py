@@ -33,22 +33,24 @@ class Float32Nodes(NamedTuple):
                 raise click.UsageError(f"--float32-nodes and {flag}: expected one of the two.")
 
     @contextlib.contextmanager
-    def written(self, read: Iterable[str | None]) -> Iterator[Callable[[tuple[str, ...]], None]]:
-        """Context of the file, which appears when complete; yields the function that writes the
-        names.
+    def written(self, read: Iterable[str | None]) -> Iterator[Callable[[str, str], None]]:
+        """Context of the file, which appears when complete; yields a function that writes a text,
+        and says what it is.
         """
         assert self.file is not None
         outputs.check_apart([self.file], read)
         with outputs.new_file(self.file, self.force) as file:
 
-            def write(names: tuple[str, ...]) -> None:
-                file.write_text(
-                    float32_nodes.text(names, self.form or float32_nodes.NAMES), encoding="utf-8"
-                )
-                nodes = "1 node stays" if len(names) == 1 else f"{len(names)} nodes stay"
-                printing.say(printing.console(), f"{self.file}: {nodes} float32")
+            def write(text: str, what: str) -> None:
+                file.write_text(text, encoding="utf-8")
+                printing.say(printing.console(), f"{self.file}: {what}")
 
             yield write
+
+    def of_names(self, names: tuple[str, ...]) -> tuple[str, str]:
+        """The text that lists these nodes, and what it is."""
+        nodes = "1 node stays" if len(names) == 1 else f"{len(names)} nodes stay"
+        return float32_nodes.text(names, self.form or float32_nodes.NAMES), f"{nodes} float32"
 
 
 def float32_nodes_flags(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,8 +67,8 @@ def float32_nodes_flags(command: Callable[..., Any]) -> Callable[..., Any]:
             "--for",
             "form",
             type=click.Choice(float32_nodes.FORMS),
-            help="The form of that list: a name on each line, the default, or the value of "
-            "trtexec's --layerPrecisions.",
+            help="The form of that list: a name on each line, the default; the value of trtexec's "
+            "--layerPrecisions; or, for a model that Keras 3 saved, a DTypePolicyMap.",
         ),
         click.option(
             "--float32-nodes",

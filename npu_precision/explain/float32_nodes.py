@@ -16,9 +16,10 @@ from npu_precision.options import PrecisionOptions
 
 # These ops have no precision of their own. Neither have nodes that never change, such as calls.
 _COPIES = ("Identity", "IdentityN")
-# By runtime: one name on each line, or the value of trtexec's --layerPrecisions.
-NAMES, TENSORRT = "names", "tensorrt"
-FORMS = (NAMES, TENSORRT)
+# By runtime: one name on each line, the value of trtexec's --layerPrecisions, or, of layers and not
+# of nodes, a DTypePolicyMap of Keras 3.
+NAMES, TENSORRT, KERAS = "names", "tensorrt", "keras"
+FORMS = (NAMES, TENSORRT, KERAS)
 
 
 def of_model(model: Model, options: PrecisionOptions) -> tuple[str, ...]:
@@ -55,7 +56,7 @@ def text(names: Iterable[str], form: str) -> str:
 
     Args:
         names: the nodes.
-        form: one of FORMS.
+        form: NAMES or TENSORRT.
     """
     if form == TENSORRT:
         return ",".join(f"{name}:fp32" for name in names) + "\n"

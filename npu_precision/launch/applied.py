@@ -12,7 +12,6 @@ from tensorflow.core.protobuf import config_pb2
 
 from npu_precision import _library, _tf_compat, outputs
 from npu_precision.flight.recorder import FlightRecorder
-from npu_precision.guard.healed_mixlist import HealedMixlist
 from npu_precision.launch import guards, settings, trial
 from npu_precision.launch.settings import Settings
 from npu_precision.launch.step_times import StepTimes
@@ -31,17 +30,20 @@ def apply_environment() -> None:
 
     Raises:
         ValueError: a variable has a wrong value.
+        OSError: a file or folder that one names cannot be used.
     """
-    trial.start_from_environment()
+    is_trial = trial.start_from_environment()
     found = settings.from_environment(os.environ)
-    if found is None:
+    if found is None and not is_trial:
         return
     try:
         install_as_npu_bridge()
     except RuntimeError as error:
         _LOGGER.info("%s", error)
+    if found is None:
+        return
     is_main = os.environ.get(LAUNCHED_PID) == str(os.getpid())
-    if not is_main:
+    if not is_main and not is_trial:
         names = " ".join(f"{name}={value}" for name, value in found.to_environment().items())
         _LOGGER.warning("from the environment: %s", names)
     Applied(found, is_main)
@@ -51,43 +53,45 @@ class Applied:
     """A mode that is in force until the process ends.
 
     Args:
-        given: how the program runs.
+        given: how the program runs, with absolute paths.
         is_main: whether it is the program that was asked for, not a process that this one starts.
+
+    Raises:
+        ValueError, OSError: a file or folder cannot be used.
     """
 
     def __init__(self, given: Settings, is_main: bool) -> None:
         self._given = given
         self._is_main = is_main
+        self._process = os.getpid()
         self._options = given.options
         self._recorder: FlightRecorder | None = None
         self._times: StepTimes | None = None
+        self._guards: guards.Guards | None = None
         self._unreached: set[str] = set()
         self._is_on = True
         if given.healed is not None:
-            HealedMixlist(given.healed)  # Writes the file, which sessions read.
             self._options = guards.with_healed(given.options, given.healed)
-            guards.add_guards(given.healed)
-        atexit.register(self._end)
+            self._guards = guards.Guards(given.healed)
         if given.record is not None:
             self._recorder = FlightRecorder(given.record)
             self._recorder.__enter__()
         _tf_compat.map_session_configs(self._with_optimizer)
-        if not _tf_compat.functions_run_eagerly():
-            return
         if given.times:
-            self._times = StepTimes(self._enable)
+            self._times = StepTimes(self._put_in_force)
         else:
-            self._enable()
+            self._put_in_force()
+        atexit.register(self._end)
 
     def stop(self) -> None:
         """Ends it: what runs from now on runs as it did before."""
         self._is_on = False
         functions.disable()
-        self._end()
         atexit.unregister(self._end)
+        self._end()
 
-    def _enable(self) -> None:
-        functions.enable(self._options)
+    def _put_in_force(self) -> None:
+        functions.put_in_force(self._options, self._unreached.add)
 
     def _with_optimizer(self, config: config_pb2.ConfigProto) -> config_pb2.ConfigProto:
         """The config of a session that names no optimizer of ours, with it."""
@@ -97,9 +101,7 @@ class Applied:
         ):
             return config
         if rewrite.disable_meta_optimizer:
-            self._unreached.add(
-                "a session whose config switches graph optimizers off (disable_meta_optimizer)"
-            )
+            self._unreached.add("a session whose config has disable_meta_optimizer")
             return config
         result = config_pb2.ConfigProto()
         result.CopyFrom(config)
@@ -109,25 +111,31 @@ class Applied:
 
     def _end(self) -> None:
         """Says what came of it."""
+        if os.getpid() != self._process:  # A copy of the process that os.fork() made.
+            return
         if self._recorder is not None:
             self._recorder.__exit__(None, None, None)
         float_nodes, lowered = _library.lowered_so_far()
-        if not self._is_main and not float_nodes:
+        if sys.stderr is None or not (self._is_main or float_nodes):
             return
-        who = "" if self._is_main else f" (process {os.getpid()})"
-        lines = [f"{self._given.mode} lowered {lowered} of {float_nodes} float nodes"]
+        who = "" if self._is_main else f" (process {self._process})"
+        sys.stderr.write(f"npu_precision{who}: {'. '.join(self._lines(float_nodes, lowered))}.\n")
+
+    def _lines(self, float_nodes: int, lowered: int) -> list[str]:
+        what = f"{lowered} of {float_nodes} float nodes" if float_nodes else "nothing"
+        lines = [f"{self._given.mode} lowered {what}"]
+        if not float_nodes:
+            lines.append("No tf.function and no session computed in float32 or a low type")
         lines += [f"Not reached: {each}" for each in sorted(self._unreached)]
         if self._times is not None:
             lines.append(self._times.summary())
-        elif self._given.times:
-            lines.append("Sessions are not timed: --try compares them")
-        if self._given.healed is not None:
-            lines.append(guards.summary(self._given.healed))
+        if self._guards is not None:
+            lines.append(self._guards.summary())
         if self._given.record is not None:
             lines.append(f"`npu-precision flight {self._given.record}` shows what was recorded")
-        if self._is_main:
+        if self._is_main and float_nodes:
             lines.append(self._page())
-        sys.stderr.write(f"npu_precision{who}: " + ". ".join(filter(None, lines)) + ".\n")
+        return lines
 
     def _page(self) -> str:
         folder = self._options.report_dir

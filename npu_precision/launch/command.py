@@ -6,6 +6,7 @@ import functools
 import os
 import pathlib
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable
 
@@ -22,6 +23,7 @@ from npu_precision.npu_bridge.alias import install_as_npu_bridge
 from npu_precision.options import PrecisionOptions
 
 _PROGRAM = "python -m npu_precision"
+_STEPS = 20
 _MIXED = [
     PrecisionOptions(precision_mode=mode)
     for mode in ("allow_mix_precision_bf16", "allow_mix_precision")
@@ -29,7 +31,26 @@ _MIXED = [
 _SITE = pathlib.Path(__file__).resolve().parent / "site"
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+class _Command(click.Command):
+    """Whatever follows -m MODULE is the module's, as it is Python's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Puts "--" behind the first -m MODULE, unless it is an argument of a script."""
+        places = [place for place, each in enumerate(args[:-1]) if each == "-m"]
+        if places and not self._has_script(ctx, args[: places[0]]):
+            end = places[0] + 2
+            args = [*args[:end], "--", *args[end:]]
+        return super().parse_args(ctx, args)
+
+    def _has_script(self, ctx: click.Context, args: list[str]) -> bool:
+        try:
+            program = self.make_parser(ctx).parse_args(list(args))[0].get("program")
+        except click.UsageError:  # super() tells of it.
+            return True
+        return isinstance(program, (list, tuple)) and bool(program)
+
+
+@click.command(cls=_Command, context_settings={"allow_interspersed_args": False})
 @click.option("-m", "module", metavar="MODULE", help="Run a module instead of a script.")
 @flags.precision_flags(is_optional=True)
 @click.option(
@@ -47,9 +68,7 @@ _SITE = pathlib.Path(__file__).resolve().parent / "site"
     is_flag=True,
     help="Run the first steps in float32 and in each mixed mode, or in MODE, and compare them.",
 )
-@click.option(
-    "--steps", type=click.IntRange(min=1), default=20, help="The steps of --try. Default: 20."
-)
+@click.option("--steps", type=click.IntRange(min=1), help="The steps of --try. Default: 20.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGUMENT]...")
 def run(
     module: str | None,
@@ -58,7 +77,7 @@ def run(
     record: str | None,
     times: bool,
     tries: bool,
-    steps: int,
+    steps: int | None,
     program: tuple[str, ...],
 ) -> Callable[[], None]:
     """Runs a TensorFlow program that nobody has to edit, in a precision mode.
@@ -72,25 +91,35 @@ def run(
     if module is None and not os.path.exists(program[0]):
         raise click.UsageError(f"{program[0]}: there is no such file.")
     command = [*(["-m", module] if module else []), *program]
+    more = {"--healed": healed, "--record": record, "--time": times}
+    given = [flag for flag, value in more.items() if value]
+    if steps is not None and not tries:
+        raise click.UsageError("--steps: expected --try too.")
+    if tries and given:
+        raise click.UsageError(f"{given[0]} and --try: expected one of the two.")
     if options is None and not tries:
-        for flag, value in {"--healed": healed, "--record": record, "--time": times}.items():
-            if value:
-                raise click.UsageError(f"{flag}: expected --mode too.")
+        if given:
+            raise click.UsageError(f"{given[0]}: expected --mode too.")
         return functools.partial(_run_for_ascend, module, program)
     modes = _MIXED if options is None else [options]
     for each in modes:
         _library.check_options(each.custom_optimizer())
     if healed is not None:
         HealedMixlist(healed)
-    settings = [Settings(each, healed, record, times) for each in modes]
+    settings = [Settings(each, healed, record, times).absolute() for each in modes]
     if tries:
+        command = [*_interpreter_flags(), *command]
         contenders = {trials.FLOAT32: None, **{each.mode: each for each in settings}}
+        steps = steps or _STEPS
         return functools.partial(trials.compare, command, _environment(), contenders, steps)
     return functools.partial(_become, command, settings[0])
 
 
 def main() -> None:
     """Runs what the arguments of the process say."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # The shell has closed it.
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     try:
         start = run.main(prog_name=_PROGRAM, standalone_mode=False)
     except click.ClickException as error:
@@ -112,7 +141,17 @@ def _become(arguments: list[str], settings: Settings) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     variables = {**_environment(), **settings.to_environment(), **own}
-    os.execve(sys.executable, [sys.executable, *arguments], variables)
+    command = [sys.executable, *_interpreter_flags(), *arguments]
+    os.execve(sys.executable, command, variables)
+
+
+def _interpreter_flags() -> list[str]:
+    """The flags that Python was given, such as -u and -W error."""
+    given: list[str] = getattr(sys, "orig_argv", [])[1:]
+    if "-m" in given:
+        return given[: given.index("-m")]
+    # Before Python 3.10.
+    return list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]
 
 
 def _environment() -> dict[str, str]:

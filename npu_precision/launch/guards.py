@@ -4,39 +4,84 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import sys
 from typing import Any
 
 import tensorflow as tf
 
+import npu_precision_startup
 from npu_precision import _tf_compat
-from npu_precision.guard.guard import PrecisionGuard
 from npu_precision.guard.healed_mixlist import HealedMixlist
 from npu_precision.options import PrecisionOptions, mixlist_file
 
 tf1 = tf.compat.v1
+# The packages that tf.keras may be; before TensorFlow 2.6, it is part of TensorFlow.
+_KERAS = ("keras", "tf_keras")
 
 
-def add_guards(path: str) -> None:
-    """Adds a guard to each fit of a Keras model, and to each MonitoredSession that trains.
+class Guards:
+    """Guards each fit of a Keras model, and each MonitoredSession that trains, from now on.
 
     A training that has a guard of its own keeps it.
+
+    Args:
+        path: the mixlist that the guards write.
     """
 
-    def with_guard(given: Any) -> list[Any]:
-        callbacks = list(given or ())
-        if not any(isinstance(each, PrecisionGuard) for each in callbacks):
-            callbacks.append(PrecisionGuard(path))
-        return callbacks
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._count = 0
+        self._unreached: set[str] = set()
+        HealedMixlist(path)  # Writes the file, which sessions read.
+        _tf_compat.map_hooks_of_sessions(self._with_hook)
+        self._is_patched = False
+        for name in _KERAS:
+            if name not in sys.modules:
+                npu_precision_startup.after_import(name, self._patch_fit)
+        if any(name in sys.modules for name in _KERAS) or not _tf_compat.imports_keras_later():
+            self._patch_fit()
 
-    _tf_compat.map_callbacks_of_fit(with_guard)
-    _tf_compat.map_hooks_of_sessions(
-        lambda hooks: with_guard(hooks) if _trains() else list(hooks or ())
-    )
+    def _patch_fit(self) -> None:
+        if not self._is_patched:
+            self._is_patched = True
+            _tf_compat.map_callbacks_of_fit(self._with_callback)
 
+    def _with_callback(self, given: Any) -> Any:
+        if given is None or isinstance(given, (list, tuple)):
+            return self._with_guard(list(given or ()))
+        if isinstance(given, tf.keras.callbacks.CallbackList):
+            self._unreached.add("a fit() with a CallbackList")
+            return given
+        return self._with_guard([given])
 
-def _trains() -> bool:
-    """Whether the default graph has an op that an optimizer made to train."""
-    return bool(tf1.get_collection(tf1.GraphKeys.TRAIN_OP))
+    def _with_hook(self, given: Any) -> list[Any]:
+        hooks = list(given or ())
+        if not tf1.get_collection(tf1.GraphKeys.TRAIN_OP):  # It evaluates.
+            return hooks
+        if not tf1.get_collection(tf1.GraphKeys.LOSSES):
+            self._unreached.add("a session whose graph has no losses in their collection")
+            return hooks
+        return self._with_guard(hooks)
+
+    def _with_guard(self, given: list[Any]) -> list[Any]:
+        # It imports Keras.
+        from npu_precision.guard.guard import PrecisionGuard
+
+        self._count += 1
+        if any(isinstance(each, PrecisionGuard) for each in given):
+            return given
+        return [*given, PrecisionGuard(self._path)]
+
+    def summary(self) -> str:
+        """What was guarded and healed, in a sentence or two."""
+        lines = [f"Not guarded: {each}" for each in sorted(self._unreached)]
+        if self._count == 0:
+            lines.append("No training was guarded: no fit() or MonitoredSession of TensorFlow's")
+        elif HealedMixlist(self._path).is_empty:
+            lines.append("Nothing was healed")
+        else:
+            lines.append(f"{self._path} keeps what was healed")
+        return ". ".join(lines)
 
 
 def with_healed(options: PrecisionOptions, path: str) -> PrecisionOptions:
@@ -56,9 +101,3 @@ def with_healed(options: PrecisionOptions, path: str) -> PrecisionOptions:
             )
         changes["mixlist_edits"] = str(own)
     return dataclasses.replace(options, **changes)
-
-
-def summary(path: str) -> str:
-    """What was healed, in a sentence."""
-    mixlist = HealedMixlist(path)
-    return "Nothing was healed" if mixlist.is_empty else f"{path} keeps what was healed"

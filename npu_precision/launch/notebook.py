@@ -43,4 +43,6 @@ def _change(options: PrecisionOptions | None, record: str | None, off: bool) -> 
         _library.check_options(options.custom_optimizer())
     if _in_force is not None:
         _in_force.stop()
-    _in_force = None if options is None else applied.Applied(Settings(options, record=record), True)
+        _in_force = None
+    if options is not None:
+        _in_force = applied.Applied(Settings(options, record=record).absolute(), True)

@@ -38,9 +38,21 @@ class Settings:
         assert mode is not None
         return mode
 
+    def absolute(self) -> Settings:
+        """The same with absolute paths: a process may run elsewhere, or go there.
+
+        Raises:
+            ValueError: a folder to write to is a file.
+        """
+        for path in (self.options.report_dir, self.record):
+            if path is not None and os.path.isfile(path):
+                raise ValueError(f"{path!r} is a file, expected a folder")
+        healed, record = (path and os.path.abspath(path) for path in (self.healed, self.record))
+        return Settings(absolute(self.options), healed, record, self.times)
+
     def to_environment(self) -> dict[str, str]:
-        """The variables that say the same, with absolute paths: a process may run elsewhere."""
-        options = absolute(self.options).to_dict()
+        """The variables that say the same; for settings with absolute paths."""
+        options = self.options.to_dict()
         variables = {MODE: self.mode}
         for name in ("precision_mode", "precision_mode_v2"):
             options.pop(name, None)
@@ -52,7 +64,7 @@ class Settings:
             variables[OPTIONS] = json.dumps(options)
         for name, path in ((HEALED, self.healed), (RECORD, self.record)):
             if path is not None:
-                variables[name] = os.path.abspath(path)
+                variables[name] = path
         if self.times:
             variables[TIME] = "1"
         return variables
@@ -91,7 +103,8 @@ def from_environment(environment: Mapping[str, str]) -> Settings | None:
             f"the environment has {', '.join(sorted(given))} without {MODE}, expected a mode: "
             f"one of {modes}"
         )
-    return Settings(_options(given), given.get(HEALED), given.get(RECORD), _times(given))
+    read = Settings(_options(given), given.get(HEALED), given.get(RECORD), _times(given))
+    return read.absolute()
 
 
 def _options(given: Mapping[str, str]) -> PrecisionOptions:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import collections
 import dataclasses
 import json
+import multiprocessing
 import os
 import pathlib
 import sys
@@ -32,11 +34,14 @@ class Trial:
     Attributes:
         file: where to write the result.
         steps: after how many of them the program ends.
+        step: the name of what is a step, as an earlier trial found it; "" for what takes most of
+            the time.
         record: a folder to record each step in, or None.
     """
 
     file: str
     steps: int
+    step: str = ""
     record: str | None = None
 
     def to_environment(self) -> dict[str, str]:
@@ -44,23 +49,31 @@ class Trial:
         return {VARIABLE: json.dumps(dataclasses.asdict(self))}
 
 
-def start_from_environment() -> None:
-    """Starts a trial, if the environment says so; processes of this one take no part in it."""
+def start_from_environment() -> bool:
+    """Starts a trial, if the environment says so; processes of this one take no part in it.
+
+    Returns:
+        whether it says so.
+    """
     given = os.environ.pop(VARIABLE, None)
     if given is not None:
         _Running(Trial(**json.loads(given)))
+    return given is not None
 
 
 class _Running:
-    """A step is a call of the function, or a run of the fetches, that take most of the time."""
+    """A step is a call of a function, or a run of some fetches."""
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
-        self._seconds: dict[object, list[float]] = {}
-        self._losses: dict[object, list[float | None]] = {}
+        self._process = os.getpid()
         self._names: dict[object, str] = {}
+        self._numbers: collections.Counter[str] = collections.Counter()
+        # By name.
+        self._seconds: dict[str, list[float]] = {}
+        self._losses: dict[str, list[float | None]] = {}
         self._lock = threading.Lock()
-        self._recorder = None
+        self._recorder: FlightRecorder | None = None
         if trial.record is not None:
             self._recorder = FlightRecorder(trial.record, every_n_steps=1).__enter__()
         atexit.register(self._write)
@@ -68,28 +81,41 @@ class _Running:
 
     def _note(self, call: calls.Call) -> None:
         with self._lock:
-            self._names[call.key] = call.name
-            self._seconds.setdefault(call.key, []).append(call.seconds)
-            self._losses.setdefault(call.key, []).append(_loss(call))
-            if len(self._seconds[self._step()]) < NOT_TIMED + self._trial.steps:
+            name = self._name(call)
+            self._seconds.setdefault(name, []).append(call.seconds)
+            self._losses.setdefault(name, []).append(_loss(call))
+            if len(self._seconds.get(self._step(), [])) < NOT_TIMED + self._trial.steps:
                 return
         self._write()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        for child in multiprocessing.active_children():
+            child.terminate()
         os._exit(0)  # The program might catch an exception, and go on.
 
-    def _step(self) -> object:
-        return max(self._seconds, key=lambda key: sum(self._seconds[key]))
+    def _name(self, call: calls.Call) -> str:
+        """The same in each trial: functions may share a name."""
+        if call.key not in self._names:
+            self._numbers[call.name] += 1
+            number = self._numbers[call.name]
+            self._names[call.key] = call.name if number == 1 else f"{call.name} ({number})"
+        return self._names[call.key]
+
+    def _step(self) -> str:
+        return self._trial.step or max(self._seconds, key=lambda name: sum(self._seconds[name]))
 
     def _write(self) -> None:
+        if os.getpid() != self._process:  # A copy of the process that os.fork() made.
+            return
         if self._recorder is not None:
             self._recorder.__exit__(None, None, None)
             self._recorder = None
-        if not self._seconds:
+        step = self._step() if self._seconds else ""
+        if step not in self._seconds:
             return
-        step = self._step()
         found = {
-            "name": self._names[step],
+            "name": step,
             "seconds": self._seconds[step],
             "losses": [None if each is None else str(each) for each in self._losses[step]],
         }
@@ -120,4 +146,4 @@ def _is_number(value: Any) -> bool:
     if not isinstance(value, (tf.Tensor, np.ndarray, np.floating, float)):
         return False
     dtype = getattr(value, "dtype", tf.float32)
-    return tf.as_dtype(dtype).is_floating and np.prod(np.shape(value)) == 1
+    return bool(tf.as_dtype(dtype).is_floating and np.prod(np.shape(value)) == 1)

@@ -29,7 +29,7 @@ class Outcome:
 
     Attributes:
         name: "float32", or the mode.
-        step: the name of the function that is a step; "" if there is none.
+        step: the name of what is a step; "" if there is none.
         seconds: of each step that is timed.
         losses: the loss of each step, None where there is none.
         error: why there is nothing else, or "".
@@ -67,10 +67,11 @@ def compare(
         contenders: float32, whose settings are None, and modes.
         steps: how many steps to time.
     """
-    outcomes = []
+    outcomes: list[Outcome] = []
     for name, settings in contenders.items():
         with printing.busy(f"running in {name}"):
-            outcomes.append(_run(name, arguments, environment, settings, steps))
+            step = outcomes[0].step if outcomes else ""
+            outcomes.append(_run(name, arguments, environment, settings, steps, step))
     out = printing.console()
     columns = [("", False), ("ms a step", True), ("times as fast", True), ("loss", True)]
     columns.append(("first not finite", True))
@@ -84,9 +85,11 @@ def compare(
         settings = contenders[outcome.name]
         if settings is not None and outcome.first_bad and not outcomes[0].first_bad:
             with printing.busy(f"recording {outcome.name}"):
-                lines = _what_to_keep(outcome.name, arguments, environment, settings, steps)
+                lines = _what_to_keep(outcome, arguments, environment, settings, steps)
             for line in lines:
                 printing.say(out, f"{outcome.name}: {line}")
+    if any(outcome.error for outcome in outcomes):
+        sys.exit(1)
 
 
 def _run(
@@ -95,11 +98,12 @@ def _run(
     environment: Mapping[str, str],
     settings: Settings | None,
     steps: int,
+    step: str,
     record: str | None = None,
 ) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         result, log = pathlib.Path(folder, "result.json"), pathlib.Path(folder, "output")
-        trial = Trial(str(result), steps, record)
+        trial = Trial(str(result), steps, step, record)
         variables = {**environment, **(settings.to_environment() if settings else {})}
         with log.open("wb") as output:
             status = subprocess.run(
@@ -114,11 +118,16 @@ def _run(
             text = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             last = "\n".join(text[-_LAST_LINES:])
             ended = f"it ended with status {status}" if status else "it ended"
-            return Outcome(name, error=f"{ended} before a step of TensorFlow did\n{last}".strip())
+            what = f"before {step} was called" if step else "before a tf.function or session.run"
+            return Outcome(name, error=f"{ended} {what}\n{last}".strip())
         found = json.loads(result.read_text(encoding="utf-8"))
     losses = [None if each is None else float(each) for each in found["losses"]]
-    error = f"it ended with status {status} after {len(losses)} steps" if status else ""
-    return Outcome(name, found["name"], found["seconds"][NOT_TIMED:], losses, error)
+    seconds = found["seconds"][NOT_TIMED:]
+    error = ""
+    if status or not seconds:
+        error = f"it ended with status {status} after {len(losses)} steps"
+        error += f"; the first {NOT_TIMED} are not timed" * (not seconds)
+    return Outcome(name, found["name"], seconds, losses, error)
 
 
 def _row(outcome: Outcome, first: Outcome) -> list[str]:
@@ -135,7 +144,7 @@ def _row(outcome: Outcome, first: Outcome) -> list[str]:
 
 
 def _what_to_keep(
-    name: str,
+    outcome: Outcome,
     arguments: Sequence[str],
     environment: Mapping[str, str],
     settings: Settings,
@@ -143,7 +152,8 @@ def _what_to_keep(
 ) -> list[str]:
     """Runs the program once more, recorded; what was found, and the mixlist that keeps it."""
     with tempfile.TemporaryDirectory() as folder:
-        _run(name, arguments, environment, settings, steps, record=folder)
+        name, step = outcome.name, outcome.step
+        _run(name, arguments, environment, settings, steps, step, record=folder)
         runs = []
         with contextlib.suppress(OSError, ValueError):
             runs = reading.read(folder)

@@ -10,7 +10,7 @@ import functools
 import logging
 import shlex
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tensorflow.core.framework import graph_pb2
@@ -28,6 +28,8 @@ _enabled: PrecisionOptions | None = None
 # Whether a tf.function was called since the last enable(), and since the hooks were installed.
 _reached = False
 _was_ever_reached = False
+# Is told of functions that cannot run with the options; None if they are a script's own.
+_note_unreached: Callable[[str], None] | None = None
 # Whether a tf.function failed, perhaps while it was traced, and so before it could be reached.
 _has_failed = False
 
@@ -89,7 +91,7 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
         TypeError: a wrong type of argument, or an unknown name.
         RuntimeError: eager execution is disabled, so that Keras runs sessions, not functions.
     """
-    global _enabled, _reached
+    global _enabled, _reached, _note_unreached
     if not _tf_compat.functions_run_eagerly():
         raise RuntimeError(
             "npu_precision.enable() has no effect without eager execution, where Keras runs "
@@ -99,7 +101,19 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
         )
     resolved = low_types.resolve("enable()", options, fields)
     _install_hooks()
-    _enabled, _reached = resolved, False
+    _enabled, _reached, _note_unreached = resolved, False, None
+
+
+def put_in_force(options: PrecisionOptions, note_unreached: Callable[[str], None]) -> None:
+    """Like enable(), for a program that knows nothing of it, and may be one of sessions.
+
+    Args:
+        options: the options, with a mode.
+        note_unreached: is told of functions that cannot run with them.
+    """
+    global _enabled, _reached, _note_unreached
+    _install_hooks()
+    _enabled, _reached, _note_unreached = options, False, note_unreached
 
 
 def disable() -> None:
@@ -206,11 +220,11 @@ def _install_hooks() -> None:
 
 def _warn_if_idle() -> None:
     """Warns if enable() has had no effect; called by disable(), and at the end of the process."""
-    if _enabled is None or low_types.of_mode(_enabled) is None:
+    if _enabled is None or _note_unreached is not None or low_types.of_mode(_enabled) is None:
         return
     float_nodes, lowered = _library.lowered_so_far()
     if not _was_ever_reached:
-        if _has_failed or lowered:  # It may be a program of sessions that runs unedited.
+        if _has_failed:
             return
         cause = (
             "no tf.function was called. Ops that run eagerly keep their dtype: decorate the step "
@@ -250,12 +264,21 @@ def _with_active_options(config: bytes) -> bytes:
     options = active_options()
     if options is None and not _looks_for_marks:
         return config
+    if _note_unreached is not None and _runs_no_optimizer(config):
+        _note_unreached("tf.functions under the optimizer option disable_meta_optimizer")
+        return config
     is_called_here = not servers.is_called_elsewhere(options or _OF_MARKS)
     if options is None:
         return _with_marks(config)
     if is_called_here:
         agreement.ask(options)
     return _configured(config, options)
+
+
+@functools.lru_cache(maxsize=256)
+def _runs_no_optimizer(serialized: bytes) -> bool:
+    config = config_pb2.ConfigProto.FromString(serialized)
+    return bool(config.graph_options.rewrite_options.disable_meta_optimizer)
 
 
 def _lowers_compiled() -> bool:

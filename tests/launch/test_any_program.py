@@ -153,7 +153,7 @@ def test_a_session_that_names_the_optimizer_keeps_its_mode(run):
         "tf.Session(config=npu_precision.npu_config_proto(precision_mode='must_keep_origin_dtype'))",
     )
     done = run({"train.py": f"import npu_precision\n{own}"}, *BF16, "train.py")
-    assert lowered(done) == [(False, "allow_mix_precision_bf16", 0)]
+    assert "allow_mix_precision_bf16 lowered nothing" in done.stderr
 
 
 def test_a_process_that_it_starts_runs_in_the_mode(run):
@@ -162,9 +162,51 @@ def test_a_process_that_it_starts_runs_in_the_mode(run):
     assert child[2] >= 1
 
 
-def test_a_module_and_its_status(run):
-    done = run({"train.py": SESSION + "raise SystemExit(3)"}, *BF16, "-m", "train", status=3)
-    assert lowered(done)[0][2] >= 1
+def test_a_module_its_arguments_and_its_status(run):
+    script = f"import sys\n{SESSION}\nprint(sys.argv[1:])\nraise SystemExit(3)"
+    arguments = ("--mode", "force_fp16", "--epochs", "3", "-m", "x")
+    done = run({"train.py": script}, *BF16, "-m", "train", *arguments, status=3)
+    assert done.stdout.splitlines()[-1] == str(list(arguments))
+    ((_, mode, count),) = lowered(done)
+    assert mode == "allow_mix_precision_bf16"
+    assert count >= 1
+
+
+@needs_functions_by_default
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import keras",
+        "import importlib.util; importlib.util.find_spec('tensorflow')",
+        "import npu_precision",
+    ],
+)
+def test_whatever_is_imported_first(first, run):
+    assert lowered(run({"train.py": f"{first}\n{FUNCTION}"}, *BF16, "train.py"))[0][2] >= 1
+
+
+@needs_functions_by_default
+def test_what_cannot_be_reached_is_told(run):
+    off = 'tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})'
+    script = FUNCTION.replace("w = tf.V", f"{off}\nw = tf.V")
+    done = run({"train.py": script}, *BF16, "train.py")
+    assert "lowered nothing" in done.stderr
+    assert "Not reached: tf.functions under the optimizer option disable_meta" in done.stderr
+    assert "decorate" not in done.stderr
+
+
+def test_eager_execution_may_be_switched_on_later(run):
+    script = "import tensorflow as tf\ntf.compat.v1.enable_v2_behavior()\n" + FUNCTION
+    assert lowered(run({"train.py": script}, *BF16, "train.py"))[0][2] >= 1
+
+
+def test_paths_of_the_environment_stay_where_they_were(run, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    path = os.pathsep.join([SITE, python_path(ROOT)])
+    variables = {"NPU_PRECISION_MODE": "force_fp16", "NPU_PRECISION_REPORT_DIR": "reports"}
+    script = "import os\n" + SESSION.replace("x = tf.p", 'os.chdir("elsewhere")\nx = tf.p')
+    run({"train.py": script}, "train.py", launcher=(), **variables, PYTHONPATH=path)
+    assert list((tmp_path / "reports").glob("*.json"))
 
 
 def test_a_script_for_ascend_finds_its_modules(run):
@@ -226,9 +268,46 @@ def test_sessions_and_failures_are_compared_too(run):
     )
     assert re.search(r"^float32 +\S+ +1.00", done.stdout, re.MULTILINE), done.stdout
     assert "3 steps: calls of session.run" in done.stdout
-    done = run({"train.py": "raise KeyError('none')"}, "--try", "train.py")
-    assert "float32: it ended with status 1 before a step of TensorFlow did" in done.stdout
+    done = run({"train.py": "raise KeyError('none')"}, "--try", "train.py", status=1)
+    assert "float32: it ended with status 1 before a tf.function or session.run" in done.stdout
     assert "KeyError: 'none'" in done.stdout
+
+
+# Which of the two takes longer differs with the mode.
+TWO_STEPS = """
+import time
+import numpy as np
+import tensorflow as tf
+
+@tf.function
+def first(x):
+    return tf.reduce_mean(tf.matmul(x, x))
+
+@tf.function
+def second(x):
+    return tf.numpy_function(lambda: (time.sleep(0.02), np.float32(2))[1], [], tf.float32)
+
+x = tf.ones([900, 900])
+for _ in range(40):
+    first(x), second(x)
+"""
+
+
+@needs_functions_by_default
+def test_one_step_is_compared_with_the_same_one(run):
+    done = run({"train.py": TWO_STEPS}, *BF16, "--try", "--steps", "8", "train.py")
+    losses = {
+        line.split()[-1] for line in done.stdout.splitlines() if "float" in line or "mix" in line
+    }
+    assert losses in ({"900"}, {"2"}), done.stdout
+
+
+def test_trainings_that_no_guard_can_reach_are_told(run):
+    script = TRAINS.replace("tf.losses.sparse_softmax_cross_entropy(labels, ", "x = (")
+    script = script.replace("tf.losses.get_total_loss()", "tf.reduce_mean(x)")
+    done = run({"train.py": script}, *BF16, "--healed", "healed.json", "train.py")
+    assert "Not guarded: a session whose graph has no losses" in done.stderr
+    assert "No training was guarded" in done.stderr
 
 
 @needs_functions_by_default
@@ -243,9 +322,15 @@ def test_the_environment_alone_does_it(run):
 def test_a_wrong_mode_in_the_environment_fails_the_program(run):
     path = os.pathsep.join([SITE, python_path(ROOT)])
     variables = {"NPU_PRECISION_MODE": "bf16", "PYTHONPATH": path}
-    done = run({"train.py": FUNCTION}, "train.py", launcher=(), status=1, **variables)
+    guarded = "try:\n  import tensorflow\nexcept Exception:\n  pass\n" + FUNCTION
+    done = run({"train.py": guarded}, "train.py", launcher=(), status=1, **variables)
     assert "NPU_PRECISION_MODE: " in done.stderr
+    assert "Traceback" not in done.stderr
     assert done.stdout == ""
+    # The flags of the command come before it.
+    done = run({"train.py": SESSION}, "--mode", "force_fp16", "train.py", **variables)
+    assert "the flags replace NPU_PRECISION_MODE" in done.stderr
+    assert lowered(done)[0][1] == "force_fp16"
 
 
 @pytest.mark.parametrize(
@@ -256,6 +341,9 @@ def test_a_wrong_mode_in_the_environment_fails_the_program(run):
         (("--mode", "bf16", "train.py"), "--mode: "),
         (("--mixlist", "m.json", "train.py"), "--mode is missing"),
         (("--time", "train.py"), "--time: expected --mode too"),
+        (("--steps", "3", *BF16, "train.py"), "--steps: expected --try too"),
+        (("--try", "--time", "train.py"), "--time and --try: expected one of the two"),
+        ((*BF16, "--record", "train.py", "train.py"), "is a file, expected a folder"),
         ((*BF16, "--mixlist", "m.json", "train.py"), "m.json"),
         ((*BF16, "--healed", "train.py", "train.py"), "no PrecisionGuard wrote it"),
     ],

@@ -51,7 +51,7 @@ def test_the_environment_says_the_same(settings):
 
 def test_paths_are_absolute_because_a_process_may_run_elsewhere(mixlist):
     options = PrecisionOptions(precision_mode="allow_mix_precision", modify_mixlist=mixlist)
-    variables = Settings(options, healed="healed.json").to_environment()
+    variables = Settings(options, healed="healed.json").absolute().to_environment()
     assert variables["NPU_PRECISION_MIXLIST"] == os.path.abspath(mixlist)
     assert variables["NPU_PRECISION_HEALED"] == os.path.abspath("healed.json")
 

@@ -22,6 +22,7 @@ OLD_KEYS = _library.describe()["old_rewrite_keys"]
 # Switches that apply to the whole run, not to a pass.
 OF_THE_RUN = {
     "all_white",
+    "white_only",
     "autocast_only",
     "keep_costly_islands",
     "lower_compiled",

@@ -46,6 +46,7 @@ PYTHON_ROOMS: dict[str, set[str]] = {
         "doctor",
         "compat",
     },
+    "launch": {"session", "npu_bridge", "explain", "flight", "guard", "cli"},
 }
 # Folders that belong to the core, as the files do.
 CORE_FOLDERS = {"_tf_compat"}

@@ -28,6 +28,7 @@ def every_value(mixlist, tmp_path):
         "customize_dtypes": str(dtypes),
         "mixlist_edits": '{"white-list": {"to-add": ["Exp"]}}',
         "all_white": True,
+        "white_only": True,
         "keep_costly_islands": True,
         "lower_compiled": False,
         "autocast_only": True,
@@ -47,10 +48,10 @@ def every_value(mixlist, tmp_path):
 
 # Fields that exclude each other: a mode by its names, or none; and emulation and float16_compute.
 EXCLUDING = [
-    ("autocast_only", "precision_mode", "float16_compute"),
-    ("autocast_only", "precision_mode_v2", "float16_compute"),
-    ("autocast_only", "precision_mode", "overflow", "emulate"),
-    ("precision_mode", "precision_mode_v2", "float16_compute"),
+    ("autocast_only", "precision_mode", "float16_compute", "white_only"),
+    ("autocast_only", "precision_mode_v2", "float16_compute", "all_white"),
+    ("autocast_only", "precision_mode", "overflow", "emulate", "white_only"),
+    ("precision_mode", "precision_mode_v2", "float16_compute", "white_only", "all_white"),
 ]
 
 
@@ -64,7 +65,8 @@ def full(request, every_value):
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_every_field_reaches_the_parameter_map_and_comes_back(field, every_value):
-    of_lists = ("modify_mixlist", "mixlist_edits", "all_white", "keep_costly_islands")
+    of_lists = ("modify_mixlist", "mixlist_edits", "all_white", "white_only")
+    of_lists += ("keep_costly_islands",)
     needed = {"precision_mode": every_value["precision_mode"]} if field in of_lists else {}
     if field == "overflow":
         needed = {"emulate": True}
@@ -78,7 +80,7 @@ def test_every_field_reaches_the_parameter_map_and_comes_back(field, every_value
 
 
 def test_all_fields_together_round_trip(full):
-    assert len(full.to_dict()) >= len(FIELDS) - 4
+    assert len(full.to_dict()) >= len(FIELDS) - 5
     assert PrecisionOptions.from_parameter_map(full.to_parameter_map()) == full
     assert PrecisionOptions.from_json(full.to_json()) == full
     assert PrecisionOptions(**full.to_dict()) == full

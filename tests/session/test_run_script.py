@@ -45,19 +45,3 @@ def test_the_script_has_its_names_arguments_folder_and_status(run, tmp_path):
     assert done.returncode == 3, done.stderr
     expected = "['project/train.py', '--steps', '3'] 1 beside npu_precision.npu_bridge.estimator"
     assert done.stdout.splitlines() == [expected]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "usage: python -m npu_precision SCRIPT [ARGUMENT ...]"),
-        (["--help"], "usage: python -m npu_precision SCRIPT [ARGUMENT ...]"),
-        (["none.py"], "none.py: there is no such file"),
-    ],
-)
-def test_what_is_no_script_is_told(run, arguments, message):
-    done = run(*arguments)
-    assert done.returncode == 1
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr

@@ -33,6 +33,7 @@ BUDGETS = {
     "guard": 4,
     "handoffs": 2,
     "hccl": 2,
+    "launch": 6,
     "launchers": 2,
     "lists": 2,
     "loss_scaling": 12,

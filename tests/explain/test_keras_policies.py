@@ -1,0 +1,141 @@
+"""explain --for keras: a mode's decisions as Keras' own policies, a layer each."""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support.tf_versions import needs_keras_3
+
+import npu_precision
+from npu_precision.explain import keras_policies
+
+pytestmark = needs_keras_3
+keras = tf.keras
+BF16 = npu_precision.PrecisionOptions(precision_mode="allow_mix_precision_bf16")
+APPLICATIONS = {
+    "ResNet50": 64,
+    "MobileNetV2": 64,
+    "MobileNetV3Small": 64,
+    "EfficientNetB0": 64,
+    "DenseNet121": 64,
+    "ResNet50V2": 64,
+    "Xception": 96,
+    "InceptionV3": 96,
+    "NASNetMobile": 64,
+    "ConvNeXtTiny": 64,
+}
+SHORT = ("MobileNetV2", "DenseNet121")
+
+
+def classifier():
+    keras.utils.set_random_seed(0)
+    layers = keras.layers
+    image = keras.Input([8, 8, 4], name="image")
+    x = layers.Conv2D(16, 3, padding="same", name="filters")(image)
+    x = layers.BatchNormalization(name="norm")(x)
+    x = layers.GlobalAveragePooling2D(name="pool")(x)
+    x = keras.Sequential([layers.Dense(16, "relu", name="hidden")], name="inner")(x)
+    x = layers.Dropout(0.5, name="drop")(x)
+    x = layers.Activation("exponential", name="grow")(x)
+    x = layers.Dropout(0.5, name="late")(x)
+    return keras.Model(image, layers.Dense(4, name="digits")(x), name="classifier")
+
+
+def of(policies):
+    return {path: policy.name for path, policy in policies.items()}
+
+
+def test_a_layer_has_the_policy_that_most_of_its_nodes_are_computed_in():
+    found = of(keras_policies.of_model(classifier(), BF16))
+    low = {layer for layer, name in found.items() if name == "mixed_bfloat16"}
+    assert low == {"filters", "inner/hidden", "drop", "digits"}
+    kept = {"norm", "pool", "inner", "grow", "late", "classifier"}
+    assert {layer for layer in found if "input" not in layer and layer != "image"} == low | kept
+
+
+def test_a_mixlist_counts():
+    edits = json.dumps({"black-list": {"to-add": ["node:.*/hidden_1/.*"]}})
+    options = npu_precision.PrecisionOptions(
+        precision_mode="allow_mix_precision", mixlist_edits=edits
+    )
+    found = of(keras_policies.of_model(classifier(), options))
+    assert (found["filters"], found["inner/hidden"]) == ("mixed_float16", "float32")
+
+
+def applied(model, policies):
+    for layer in model._flatten_layers():
+        layer.dtype_policy = policies[layer.path or layer.name]
+    return tf.function(lambda x: model(x, training=False))
+
+
+def test_the_command_writes_what_keras_alone_loads(command, tmp_path):
+    classifier().save(tmp_path / "model.keras")
+    flags = ("--mode", "allow_mix_precision_bf16", "--float32-nodes", tmp_path / "policies.json")
+    printed = command("explain", tmp_path / "model.keras", *flags, "--for", "keras")
+    assert "layers stay float32" in printed
+    config = json.loads((tmp_path / "policies.json").read_text())
+    policies = importlib.import_module("keras").saving.deserialize_keras_object(config)
+    # Loading a model gives some of its layers other paths.
+    model = keras.models.load_model(tmp_path / "model.keras")
+    layers = {keras_policies.key(layer) for layer in model._flatten_layers()}
+    assert {layer for layer in policies if "input" not in layer} <= layers
+    assert of(policies)["filters"] == of(policies)["hidden"] == "mixed_bfloat16"
+    x = np.random.default_rng(0).normal(size=[4, 8, 8, 4]).astype(np.float32)
+    exact = model(x, training=False).numpy()
+    low = np.asarray(applied(model, policies)(x), np.float32)
+    assert 1e-4 < np.abs(low - exact).max() / np.abs(exact).max() < 0.03
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--mode", "force_fp16"), "expected a mixed mode"),
+        (("--mode", "allow_mix_precision", "--fetch", "x"), "fetch"),
+    ],
+)
+def test_what_it_cannot_write_is_an_error(arguments, message, command, tmp_path):
+    classifier().save(tmp_path / "model.keras")
+    flags = (*arguments, "--float32-nodes", tmp_path / "policies.json", "--for", "keras")
+    assert message in command("explain", tmp_path / "model.keras", *flags, status=2)
+    assert not (tmp_path / "policies.json").exists()
+
+
+def test_a_saved_model_has_no_layers(command, tmp_path):
+    classifier().export(tmp_path / "exported")
+    flags = ("--mode", "allow_mix_precision", "--float32-nodes", tmp_path / "policies.json")
+    printed = command("explain", tmp_path / "exported", *flags, "--for", "keras", status=2)
+    assert "--for keras: expected a model that Keras saved" in printed
+
+
+def calibrate(model, x):
+    """Gives batch norms the statistics of x, so that values keep their size."""
+    norms = [each for each in model._flatten_layers() if hasattr(each, "moving_variance")]
+    for norm in norms:
+        norm.momentum = 0.0
+    model(x, training=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in SHORT else pytest.mark.full) for name in APPLICATIONS],
+)
+def test_an_application_is_as_exact_as_in_the_mode(name):
+    keras.utils.set_random_seed(0)
+    size = APPLICATIONS[name]
+    model = getattr(keras.applications, name)(weights=None, input_shape=(size, size, 3), classes=10)
+    x = np.random.default_rng(0).random([8, size, size, 3]).astype(np.float32)
+    calibrate(model, x)
+    policies = keras_policies.of_model(model, BF16)
+    assert "mixed_bfloat16" in of(policies).values()
+    function = tf.function(lambda x: model(x, training=False))
+    with npu_precision.autocast(BF16):
+        ours = function(x).numpy()
+    exact = function(x).numpy()
+    theirs = np.asarray(applied(model, policies)(x), np.float32)
+    assert exact.std() > 1e-2  # Its probabilities differ.
+    # Weights that were not trained make much of any rounding.
+    assert np.abs(theirs - exact).max() < 2 * np.abs(ours - exact).max() + 1e-2
