@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import logging
 import os
 import pathlib
@@ -42,7 +43,12 @@ def apply_environment() -> None:
         _LOGGER.info("%s", error)
     if found is None:
         return
-    is_main = os.environ.get(LAUNCHED_PID) == str(os.getpid())
+    launched = os.environ.get(LAUNCHED_PID)
+    is_main = launched == str(os.getpid())
+    if found.record is not None and launched and not is_main:
+        # Two recorders would write their lines into one file.
+        own = os.path.join(found.record, f"process_{os.getpid()}")
+        found = dataclasses.replace(found, record=own)
     if not is_main and not is_trial:
         names = " ".join(f"{name}={value}" for name, value in found.to_environment().items())
         _LOGGER.warning("from the environment: %s", names)

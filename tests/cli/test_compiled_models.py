@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-import tensorflow as tf
 from support.check_rewrite import TOLERANCE
+from support.compiled_model import save_compiled_model
 from support.text_graph import random_values
 from support.tf_versions import needs_compiled_functions
 
@@ -14,30 +14,9 @@ pytestmark = needs_compiled_functions
 BF16 = ("--mode", "allow_mix_precision_bf16")
 
 
-class Model(tf.Module):
-    """A plain signature that calls a compiled function, and a compiled signature."""
-
-    def __init__(self):
-        super().__init__()
-        self.w = tf.Variable(random_values("w", [8, 8]))
-        spec = [tf.TensorSpec([None, 8], tf.float32, name="x")]
-
-        @tf.function(jit_compile=True)
-        def inner(x):
-            return tf.nn.relu(x @ self.w) @ self.w
-
-        self.plain = tf.function(lambda x: {"y": inner(x) @ self.w}, input_signature=spec)
-        self.compiled = tf.function(
-            lambda x: {"y": inner(x)}, input_signature=spec, jit_compile=True
-        )
-
-
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("compiled") / "model"
-    model = Model()
-    tf.saved_model.save(model, str(folder), {"plain": model.plain, "compiled": model.compiled})
-    return folder
+    return save_compiled_model(tmp_path_factory.mktemp("compiled") / "model")
 
 
 @pytest.fixture(params=["plain", "compiled"])

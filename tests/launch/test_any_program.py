@@ -158,10 +158,12 @@ def test_a_session_that_names_the_optimizer_keeps_its_mode(run):
     assert "allow_mix_precision_bf16 lowered nothing" in done.stderr
 
 
-def test_a_process_that_it_starts_runs_in_the_mode(run):
-    done = run({"train.py": STARTS_ANOTHER, "other.py": SESSION}, *BF16, "train.py")
+def test_a_process_that_it_starts_runs_in_the_mode(run, tmp_path):
+    flags = (*BF16, "--record", "log")
+    done = run({"train.py": STARTS_ANOTHER, "other.py": SESSION}, *flags, "train.py")
     (child,) = (each for each in lowered(done) if each[0])
     assert child[2] >= 1
+    assert len(list((tmp_path / "log").glob("process_*/flight.jsonl"))) == 1
 
 
 def test_a_module_its_arguments_and_its_status(run):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.check_rewrite import TOLERANCE
+from support.compiled_model import save_compiled_model
 from support.compiled_rewrite import MUST_COMPILE, rewritten_compiled
 from support.text_graph import random_values
 from support.tf_versions import needs_compiled_functions
@@ -55,30 +56,9 @@ def test_what_a_compiled_function_calls_gets_no_form_for_kernels():
     assert " MatMul[bfloat16]" in text
 
 
-class Model(tf.Module):
-    """A compiled function that a plain signature calls, and a compiled signature."""
-
-    def __init__(self):
-        super().__init__()
-        self.w = tf.Variable(random_values("w", [8, 8]))
-
-        @tf.function(jit_compile=True)
-        def inner(x):
-            return tf.nn.relu(tf.matmul(x, self.w)) @ self.w
-
-        spec = [tf.TensorSpec([None, 8], tf.float32, name="x")]
-        self.plain = tf.function(lambda x: {"y": inner(x) @ self.w}, input_signature=spec)
-        self.compiled = tf.function(
-            lambda x: {"y": inner(x)}, input_signature=spec, jit_compile=True
-        )
-
-
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("compiled") / "model"
-    model = Model()
-    tf.saved_model.save(model, str(folder), {"plain": model.plain, "compiled": model.compiled})
-    return folder
+    return save_compiled_model(tmp_path_factory.mktemp("compiled") / "model")
 
 
 @pytest.mark.parametrize("freezes", [True, False])
