@@ -16,7 +16,7 @@ from typing import Any
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import config_pb2
 
-from npu_precision import _library, _mark_scopes, _marks, _tf_compat
+from npu_precision import _library, _mark_scopes, _marks, _tf_compat, tensorflow_lists
 from npu_precision.distribute import agreement, servers
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 from npu_precision.session import compiler_ir, low_types, rewriter_config
@@ -69,7 +69,9 @@ _OF_MARKS = PrecisionOptions(autocast_only=True)
 _warned: set[str | None] = set()
 
 
-def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
+def enable(
+    options: PrecisionOptions | None = None, *, lists_from_environment: bool = False, **fields: Any
+) -> None:
     """Puts the options in force for every tf.function called from now on, in all threads.
 
     This includes Keras' fit, evaluate and predict, functions that XLA compiles (jit_compile=True),
@@ -83,11 +85,14 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
         options: the precision options. Without a mode: allow_mix_precision_bf16 on a CPU,
             allow_mix_precision on a GPU or for the target of one that is emulated; and on a CPU,
             what XLA compiles is not lowered.
+        lists_from_environment: whether to take the lists that TensorFlow's auto_mixed_precision
+            reads, TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_ALLOWLIST_ADD and its kin, as
+            mixlist_edits. Needs a mixed mode.
         **fields: fields of PrecisionOptions, on top of options.
 
     Raises:
-        ValueError: a wrong option. An error that depends on the graph is raised by the call of the
-            function, as tf.errors.InvalidArgumentError.
+        ValueError: a wrong option, or a wrong list. An error that depends on the graph is raised by
+            the call of the function, as tf.errors.InvalidArgumentError.
         TypeError: a wrong type of argument, or an unknown name.
         RuntimeError: eager execution is disabled, so that Keras runs sessions, not functions.
     """
@@ -99,6 +104,12 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
             "npu_precision.npu_config_proto() (TensorFlow 1.15 executes eagerly after "
             "tf.enable_v2_behavior())"
         )
+    if lists_from_environment:
+        given = tensorflow_lists.options_from()
+        twice = [name for name in given if fields.get(name) or getattr(options, name, None)]
+        if twice:
+            raise ValueError(f"got {twice[0]} and lists_from_environment, expected one of the two")
+        fields = {**fields, **given}
     resolved = low_types.resolve("enable()", options, fields)
     _install_hooks()
     _enabled, _reached, _note_unreached = resolved, False, None
