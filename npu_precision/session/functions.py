@@ -86,7 +86,7 @@ def enable(
             allow_mix_precision on a GPU or for the target of one that is emulated; and on a CPU,
             what XLA compiles is not lowered.
         lists_from_environment: whether to take the lists that TensorFlow's auto_mixed_precision
-            reads, TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_ALLOWLIST_ADD and its kin, as
+            reads, TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_ALLOWLIST_ADD and similar ones, as
             mixlist_edits. Needs a mixed mode.
         **fields: fields of PrecisionOptions, on top of options.
 
