@@ -44,6 +44,8 @@ _OTHERS = (
 )
 _PACKAGE = "npu_precision"
 _TENSORFLOW = "tensorflow"
+# The packages that tf.keras may be; before TensorFlow 2.6, it is part of TensorFlow.
+KERAS = ("keras", "tf_keras")
 # The names under which scripts for Ascend import what this project stands in for.
 _ASCEND = ("npu_bridge", "hccl", "npu_device")
 # Whether the package, which imports TensorFlow, has to apply what the environment says.
@@ -55,6 +57,8 @@ def install() -> None:
     is_wanted = any(map(is_of_a_run, os.environ)) or f"{_PREFIX}TRIAL" in os.environ
     if is_wanted and not any(isinstance(finder, _BeforeAscend) for finder in sys.meta_path):
         after_import(_TENSORFLOW, _apply_or_wait)
+        for name in KERAS:  # It may import TensorFlow, which is then there before it.
+            sys.meta_path.insert(0, _After(name))
         sys.meta_path.append(_BeforeAscend())
 
 
@@ -72,8 +76,18 @@ def forget() -> None:
 
 
 def after_import(name: str, callback: Callable[[], None]) -> None:
-    """Calls back once, when a module that is not there yet was imported."""
-    sys.meta_path.insert(0, _After(name, callback))
+    """Calls back once, when a module is there: now, or after its import."""
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    if spec is not None and not getattr(spec, "_initializing", False):
+        callback()
+        return
+    for finder in sys.meta_path:
+        if isinstance(finder, _After) and finder.name == name:
+            finder.callbacks.append(callback)
+            return
+    finder = _After(name)
+    finder.callbacks.append(callback)
+    sys.meta_path.insert(0, finder)
 
 
 def apply_after_package() -> None:
@@ -88,13 +102,13 @@ def apply_after_package() -> None:
 class _After(importlib.abc.MetaPathFinder):
     """Finds a module as the other finders do, and calls back when it was imported."""
 
-    def __init__(self, name: str, callback: Callable[[], None]) -> None:
-        self._name = name
-        self._callback = callback
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.callbacks: list[Callable[[], None]] = []
         self._is_looking = False
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-        if name != self._name or self._is_looking:
+        if name != self.name or self._is_looking:
             return None
         self._is_looking = True
         try:
@@ -108,7 +122,8 @@ class _After(importlib.abc.MetaPathFinder):
     def _imported(self) -> None:
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-            self._callback()
+            for callback in self.callbacks:
+                callback()
 
 
 class _Loader(importlib.abc.Loader):
@@ -127,12 +142,18 @@ class _Loader(importlib.abc.Loader):
 
 
 class _BeforeAscend(importlib.abc.MetaPathFinder):
-    """Imports TensorFlow, and so what stands in for npu_bridge, where nothing else is found."""
+    """Puts in what stands in for npu_bridge, at its first import, where nothing else is found."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-        if name not in _ASCEND or _TENSORFLOW in sys.modules:
+        if name not in _ASCEND:
             return None
+        sys.meta_path.remove(self)
         importlib.import_module(_TENSORFLOW)
+        if importlib.util.find_spec(_PACKAGE) is None:
+            return None
+        from npu_precision.npu_bridge.alias import install_as_npu_bridge
+
+        install_as_npu_bridge()
         if name not in sys.modules:  # npu_device is found by a finder of its own.
             return importlib.util.find_spec(name)
         return importlib.util.spec_from_loader(name, _Imported(sys.modules[name]))

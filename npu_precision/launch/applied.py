@@ -16,7 +16,6 @@ from npu_precision.flight.recorder import FlightRecorder
 from npu_precision.launch import guards, settings, trial
 from npu_precision.launch.settings import Settings
 from npu_precision.launch.step_times import StepTimes
-from npu_precision.npu_bridge.alias import install_as_npu_bridge
 from npu_precision.options import OPTIMIZER_NAME
 from npu_precision.session import functions, rewriter_config
 
@@ -27,7 +26,7 @@ _PAGE = "page{}.html"
 
 
 def apply_environment() -> None:
-    """Applies what the environment says, for a script that may be one for Ascend.
+    """Applies what the environment says.
 
     Raises:
         ValueError: a variable has a wrong value.
@@ -35,12 +34,6 @@ def apply_environment() -> None:
     """
     is_trial = trial.start_from_environment()
     found = settings.from_environment(os.environ)
-    if found is None and not is_trial:
-        return
-    try:
-        install_as_npu_bridge()
-    except RuntimeError as error:
-        _LOGGER.info("%s", error)
     if found is None:
         return
     launched = os.environ.get(LAUNCHED_PID)

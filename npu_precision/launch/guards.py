@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import sys
 from typing import Any
 
 import tensorflow as tf
@@ -15,8 +14,6 @@ from npu_precision.guard.healed_mixlist import HealedMixlist
 from npu_precision.options import PrecisionOptions, mixlist_file
 
 tf1 = tf.compat.v1
-# The packages that tf.keras may be; before TensorFlow 2.6, it is part of TensorFlow.
-_KERAS = ("keras", "tf_keras")
 
 
 class Guards:
@@ -35,11 +32,10 @@ class Guards:
         HealedMixlist(path)  # Writes the file, which sessions read.
         _tf_compat.map_hooks_of_sessions(self._with_hook)
         self._is_patched = False
-        for name in _KERAS:
-            if name not in sys.modules:
-                npu_precision_startup.after_import(name, self._patch_fit)
-        if any(name in sys.modules for name in _KERAS) or not _tf_compat.imports_keras_later():
+        if not _tf_compat.imports_keras_later():
             self._patch_fit()
+        for name in npu_precision_startup.KERAS:
+            npu_precision_startup.after_import(name, self._patch_fit)
 
     def _patch_fit(self) -> None:
         if not self._is_patched:

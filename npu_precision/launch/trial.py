@@ -24,6 +24,8 @@ from npu_precision.launch import calls
 VARIABLE = "NPU_PRECISION_TRIAL"
 # The first calls trace and optimize.
 NOT_TIMED = 2
+# A train_function of Keras 3 returns one. TensorFlow 1.15 has none here.
+_OPTIONAL: Any = getattr(getattr(tf, "experimental", None), "Optional", ())
 _WHAT = "loss"
 
 
@@ -133,10 +135,13 @@ def _loss(call: calls.Call) -> float | None:
 
 
 def _numbers(call: calls.Call) -> list[tuple[str, float]]:
-    if isinstance(call.result, Mapping) and not call.names:
-        named = [(str(name), value) for name, value in call.result.items()]
+    result = call.result
+    if isinstance(result, _OPTIONAL):
+        result = result.get_value() if result.has_value() else None
+    if isinstance(result, Mapping) and not call.names:
+        named = [(str(name), value) for name, value in result.items()]
     else:
-        values = calls.leaves(call.result)
+        values = calls.leaves(result)
         names = call.names if len(call.names) == len(values) else [""] * len(values)
         named = list(zip(names, values))
     return [(name, float(value)) for name, value in named if _is_number(value)]
