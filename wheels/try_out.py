@@ -86,6 +86,22 @@ def function() -> None:
         assert 1e-5 < np.abs(result - expected).max() / np.abs(expected).max() <= TOLERANCE
 
 
+def compiled() -> None:
+    """A function that XLA compiles is lowered in a mode, and is what it was outside of it."""
+
+    @tf.function(jit_compile=True)
+    def logits(x: tf.Tensor) -> tf.Tensor:
+        return tf.matmul(x, tf.constant(WEIGHTS))
+
+    images, expected = tf.constant(IMAGES), IMAGES @ WEIGHTS
+    kept = logits(images)
+    with npu_precision.autocast(precision_mode=MODE):
+        lowered = logits(images)
+    errors = [np.abs(each - expected).max() / np.abs(expected).max() for each in (kept, lowered)]
+    assert errors[0] <= 1e-5 < errors[1] <= TOLERANCE, errors
+    np.testing.assert_array_equal(logits(images), kept)
+
+
 def gradient() -> None:
     """A gradient has the scope of its forward op, which no value is asked of."""
     of_logits = np.random.RandomState(3).rand(32, 10).astype(np.float32)
@@ -189,6 +205,23 @@ def follow_readme() -> None:
         )
 
 
+def environment() -> None:
+    """A program that knows nothing of the project runs in the mode that its environment names."""
+    code = """
+import numpy as np, tensorflow as tf
+tf1 = tf.compat.v1
+with tf.Graph().as_default(), tf1.Session() as session:
+    x = tf1.placeholder(tf.float32, [None, 64])
+    session.run(tf.matmul(x, tf.constant(np.ones([64, 10], "f"))), {x: np.ones([32, 64])})
+"""
+    os.environ["NPU_PRECISION_MODE"] = MODE
+    try:
+        printed = _python("-c", code)
+    finally:
+        del os.environ["NPU_PRECISION_MODE"]
+    assert f"{MODE} lowered 1 of " in printed, printed[-2000:]
+
+
 def error() -> None:
     """A mistake is told in one line, with what was probably meant."""
     message = "no error"
@@ -224,15 +257,18 @@ STEPS = (
     has_no_compiler,
     session,
     function,
+    compiled,
     gradient,
     training_step,
     offline,
     command,
     follow_readme,
+    environment,
     error,
 )
-# tf.function of TensorFlow 1.15 needs eager execution, with which its sessions do not run.
-LACKS = {"1.15": (function, gradient, follow_readme)}
+# tf.function of TensorFlow 1.15 needs eager execution, with which its sessions do not run; that of
+# 2.4 has no jit_compile.
+LACKS = {"1.15": (function, compiled, gradient, follow_readme), "2.4": (compiled,)}
 
 
 def main() -> int:
