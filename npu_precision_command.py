@@ -48,11 +48,16 @@ INTERRUPTED, _TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 _terminated = False
 
 
+def open_closed_streams() -> None:
+    """Gives the process an output, and one for errors, where the shell has closed them."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+
+
 def main() -> None:
     """Runs the command with the arguments of the process, and ends it."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # The shell has closed it.
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    open_closed_streams()
     signal.signal(signal.SIGTERM, _terminate)
     npu_precision_startup.forget()  # A command compares precisions itself.
     try:

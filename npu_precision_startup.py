@@ -28,6 +28,9 @@ VARIABLES = (
     "NPU_PRECISION_OPTIONS",
 )
 _PREFIX = "NPU_PRECISION_"
+# For the processes of one run: a trial (npu_precision.launch.trial), and the number of the process
+# that `python -m npu_precision` became. Those that it starts have their own number.
+TRIAL, LAUNCHED_PID = f"{_PREFIX}TRIAL", f"{_PREFIX}LAUNCHED_PID"
 # Variables for other purposes: the library, and this project's own build, tests and benchmarks.
 _OTHERS = (
     "ALLOW_UNTESTED",
@@ -54,7 +57,7 @@ _waits_for_package = False
 
 def install() -> None:
     """Lets the first import of TensorFlow apply what the environment says, if it says anything."""
-    is_wanted = any(map(is_of_a_run, os.environ)) or f"{_PREFIX}TRIAL" in os.environ
+    is_wanted = any(map(is_of_a_run, os.environ)) or TRIAL in os.environ
     if is_wanted and not any(isinstance(finder, _BeforeAscend) for finder in sys.meta_path):
         after_import(_TENSORFLOW, _apply_or_wait)
         for name in KERAS:  # It may import TensorFlow, which is then there before it.

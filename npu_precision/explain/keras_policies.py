@@ -9,7 +9,6 @@ import collections
 import contextlib
 import importlib
 import json
-import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -38,16 +37,12 @@ class Written(NamedTuple):
 
 
 def of_file(path: str, options: PrecisionOptions) -> Written:
-    """The policies for a model in a file of Keras.
+    """The policies for a model in a file that Keras can load.
 
     Raises:
-        ValueError: as of_model; or Keras cannot load the file.
+        ValueError: as of_model.
     """
-    try:
-        model = tf.keras.models.load_model(os.fspath(path), compile=False)
-    except Exception as error:  # Loading a model runs its own code.
-        raise ValueError(f"Keras cannot load {path!r}: {type(error).__name__}: {error}") from error
-    policies = of_model(model, options)
+    policies = of_model(tf.keras.models.load_model(path, compile=False), options)
     text = json.dumps(_keras().saving.serialize_keras_object(policies), indent=1) + "\n"
     float32 = sum(policy.name == _FLOAT32 for policy in policies.values())
     return Written(text, len(policies), float32)

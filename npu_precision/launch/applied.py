@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
+import itertools
 import logging
 import os
 import pathlib
@@ -11,18 +12,15 @@ import sys
 
 from tensorflow.core.protobuf import config_pb2
 
+import npu_precision_startup
 from npu_precision import _library, _tf_compat, outputs
 from npu_precision.flight.recorder import FlightRecorder
 from npu_precision.launch import guards, settings, trial
 from npu_precision.launch.settings import Settings
 from npu_precision.launch.step_times import StepTimes
-from npu_precision.options import OPTIMIZER_NAME
 from npu_precision.session import functions, rewriter_config
 
 _LOGGER = logging.getLogger("npu_precision")
-# The process that `python -m npu_precision` became. Those that it starts have their own number.
-LAUNCHED_PID = "NPU_PRECISION_LAUNCHED_PID"
-_PAGE = "page{}.html"
 
 
 def apply_environment() -> None:
@@ -36,7 +34,7 @@ def apply_environment() -> None:
     found = settings.from_environment(os.environ)
     if found is None:
         return
-    launched = os.environ.get(LAUNCHED_PID)
+    launched = os.environ.get(npu_precision_startup.LAUNCHED_PID)
     is_main = launched == str(os.getpid())
     if found.record is not None and launched and not is_main:
         # Two recorders would write their lines into one file.
@@ -95,9 +93,7 @@ class Applied:
     def _with_optimizer(self, config: config_pb2.ConfigProto) -> config_pb2.ConfigProto:
         """The config of a session that names no optimizer of ours, with it."""
         rewrite = config.graph_options.rewrite_options
-        if not self._is_on or any(
-            each.name == OPTIMIZER_NAME for each in rewrite.custom_optimizers
-        ):
+        if not self._is_on or rewriter_config.names_npu_optimizer(rewrite):
             return config
         if rewrite.disable_meta_optimizer:
             self._unreached.add("a session whose config has disable_meta_optimizer")
@@ -154,7 +150,6 @@ class Applied:
 
 
 def _new_name(folder: pathlib.Path) -> pathlib.Path:
-    number = 1
-    while (folder / _PAGE.format("" if number == 1 else f"-{number}")).exists():
-        number += 1
-    return folder / _PAGE.format("" if number == 1 else f"-{number}")
+    others = (f"page-{number}.html" for number in itertools.count(2))
+    names = map(folder.joinpath, itertools.chain(["page.html"], others))
+    return next(name for name in names if not name.exists())

@@ -17,7 +17,7 @@ import npu_precision_startup
 from npu_precision import _library
 from npu_precision.cli import flags
 from npu_precision.guard.healed_mixlist import HealedMixlist
-from npu_precision.launch import applied, trials
+from npu_precision.launch import trials
 from npu_precision.launch.settings import Settings
 from npu_precision.npu_bridge.alias import install_as_npu_bridge
 from npu_precision.options import PrecisionOptions
@@ -117,9 +117,7 @@ def run(
 
 def main() -> None:
     """Runs what the arguments of the process say."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # The shell has closed it.
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    npu_precision_command.open_closed_streams()
     try:
         start = run.main(prog_name=_PROGRAM, standalone_mode=False)
     except click.ClickException as error:
@@ -137,7 +135,7 @@ def _become(arguments: list[str], settings: Settings) -> None:
 
     The program may set variables that TensorFlow reads when it is imported, as it is here by now.
     """
-    own = {applied.LAUNCHED_PID: str(os.getpid())}
+    own = {npu_precision_startup.LAUNCHED_PID: str(os.getpid())}
     sys.stdout.flush()
     sys.stderr.flush()
     variables = {**_environment(), **settings.to_environment(), **own}

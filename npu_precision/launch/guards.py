@@ -72,7 +72,7 @@ class Guards:
         """What was guarded and healed, in a sentence or two."""
         lines = [f"Not guarded: {each}" for each in sorted(self._unreached)]
         if self._count == 0:
-            lines.append("No training was guarded: no fit() or MonitoredSession of TensorFlow's")
+            lines.append("No training was guarded: no fit() ran, and no MonitoredSession trained")
         elif HealedMixlist(self._path).is_empty:
             lines.append("Nothing was healed")
         else:
@@ -93,7 +93,7 @@ def with_healed(options: PrecisionOptions, path: str) -> PrecisionOptions:
     if own is not None:
         if options.mixlist_edits is not None:
             raise ValueError(
-                "got --healed with --mixlist and --mixlist-edits, expected one of both"
+                "got --mixlist and --mixlist-edits, expected one of the two beside --healed"
             )
         changes["mixlist_edits"] = str(own)
     return dataclasses.replace(options, **changes)

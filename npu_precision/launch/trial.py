@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+import npu_precision_startup
 from npu_precision.flight.recorder import FlightRecorder
 from npu_precision.launch import calls
 
-# Its value is the JSON of a Trial.
-VARIABLE = "NPU_PRECISION_TRIAL"
 # The first calls trace and optimize.
 NOT_TIMED = 2
 # A train_function of Keras 3 returns one. TensorFlow 1.15 has none here.
@@ -47,8 +46,8 @@ class Trial:
     record: str | None = None
 
     def to_environment(self) -> dict[str, str]:
-        """The variable that says it."""
-        return {VARIABLE: json.dumps(dataclasses.asdict(self))}
+        """The variable that says it, as JSON."""
+        return {npu_precision_startup.TRIAL: json.dumps(dataclasses.asdict(self))}
 
 
 def start_from_environment() -> bool:
@@ -57,7 +56,7 @@ def start_from_environment() -> bool:
     Returns:
         whether it says so.
     """
-    given = os.environ.pop(VARIABLE, None)
+    given = os.environ.pop(npu_precision_startup.TRIAL, None)
     if given is not None:
         _Running(Trial(**json.loads(given)))
     return given is not None

@@ -18,7 +18,7 @@ from tensorflow.core.protobuf import config_pb2
 
 from npu_precision import _library, _mark_scopes, _marks, _tf_compat, tensorflow_lists
 from npu_precision.distribute import agreement, servers
-from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
+from npu_precision.options import PrecisionOptions
 from npu_precision.session import compiler_ir, low_types, rewriter_config
 
 _LOGGER = logging.getLogger("npu_precision")
@@ -129,9 +129,9 @@ def put_in_force(options: PrecisionOptions, note_unreached: Callable[[str], None
 
 def disable() -> None:
     """Reverses enable(); scopes of autocast() are not affected."""
-    global _enabled
+    global _enabled, _note_unreached
     _warn_if_idle()
-    _enabled = None
+    _enabled = _note_unreached = None
 
 
 def has_reached_functions() -> bool:
@@ -387,8 +387,7 @@ def _numbered(serialized: bytes, number: int, without_remapper: bool, changes: i
 def _with_marks(serialized: bytes) -> bytes:
     """The config with an optimizer that obeys marks, as one that a script put there does too."""
     rewrite = config_pb2.ConfigProto.FromString(serialized).graph_options.rewrite_options
-    has_own = any(one.name == OPTIMIZER_NAME for one in rewrite.custom_optimizers)
-    if has_own or rewrite.disable_meta_optimizer:
+    if rewriter_config.names_npu_optimizer(rewrite) or rewrite.disable_meta_optimizer:
         return serialized
     return _configured(serialized, _OF_MARKS)
 

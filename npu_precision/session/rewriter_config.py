@@ -79,6 +79,11 @@ def leave_ops_single(entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimi
     entry.parameter_map["rewrites"].s = _rewrites.without(given, "fuse_ops").encode()
 
 
+def names_npu_optimizer(rewrite: rewriter_config_pb2.RewriterConfig) -> bool:
+    """Whether a config has an NpuOptimizer entry, as a script's own may."""
+    return any(entry.name == OPTIMIZER_NAME for entry in rewrite.custom_optimizers)
+
+
 def npu_optimizer_entry(
     rewrite: rewriter_config_pb2.RewriterConfig,
 ) -> rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer:
