@@ -89,6 +89,7 @@ class Runs {
     ledger_.casts = ledger.casts;
     ledger_.cast_list = std::move(ledger.cast_list);
     ledger_.rewrites.insert(ledger_.rewrites.end(), ledger.rewrites.begin(), ledger.rewrites.end());
+    ledger_.missed = std::move(ledger.missed);
     for (CollectiveEntry& collective : ledger.collectives) Merge(std::move(collective));
     for (std::string& warning : ledger.warnings) {
       std::vector<std::string>& all = ledger_.warnings;

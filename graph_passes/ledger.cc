@@ -151,6 +151,14 @@ Json::Value RewriteJson(const RewriteEntry& rewrite) {
   return json;
 }
 
+Json::Value MissedJson(const MissedRewrite& missed) {
+  Json::Value json(Json::objectValue);
+  json["by"] = missed.by;
+  json["node"] = missed.node;
+  json["why"] = missed.why;
+  return json;
+}
+
 Json::Value CollectiveJson(const CollectiveEntry& collective) {
   Json::Value json(Json::objectValue);
   json["name"] = collective.node;
@@ -263,6 +271,8 @@ std::string LedgerJson(const Ledger& ledger) {
   for (const LedgerCast& cast : ledger.cast_list) root["casts"].append(CastJson(cast));
   root["rewrites"] = Json::Value(Json::arrayValue);
   for (const RewriteEntry& rewrite : ledger.rewrites) root["rewrites"].append(RewriteJson(rewrite));
+  root["missed"] = Json::Value(Json::arrayValue);
+  for (const MissedRewrite& missed : ledger.missed) root["missed"].append(MissedJson(missed));
   root["collectives"] = Json::Value(Json::arrayValue);
   for (const CollectiveEntry& collective : ledger.collectives) {
     root["collectives"].append(CollectiveJson(collective));

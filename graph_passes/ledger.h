@@ -67,6 +67,7 @@ struct Ledger {
   std::vector<LedgerNode> nodes;      // empty unless details were asked for
   std::vector<LedgerCast> cast_list;  // empty unless details were asked for
   std::vector<RewriteEntry> rewrites;
+  std::vector<MissedRewrite> missed;
   std::vector<CollectiveEntry> collectives;  // if they may be lowered
   std::vector<LedgerMapping> mappings;
   std::vector<std::string> warnings;

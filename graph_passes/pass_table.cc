@@ -88,6 +88,7 @@ Status Decide(PassState* state, bool* changed) {
 Status WriteLedger(PassState* state, bool* changed) {
   *changed = false;
   state->ledger->rewrites = state->rewrites;
+  state->ledger->missed = state->missed;
   state->ledger->collectives = state->collectives;
   FillLedger(*state->decided.view, state->decided.decisions, state->view(), state->context,
              state->details, state->ledger);

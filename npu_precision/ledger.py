@@ -113,6 +113,21 @@ class LedgerRewrite:
 
 
 @dataclasses.dataclass(frozen=True)
+class MissedRewrite:
+    """A form that a rewrite was looking for, but could not change.
+
+    Attributes:
+        by: the rewrite, as "trained_norms".
+        node: the node's name.
+        why: a clause, as "its gradient has another form".
+    """
+
+    by: str
+    node: str
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
 class LedgerCollective:
     """An all-reduce of float32 tensors, and what lower_collectives made of it.
 
@@ -219,6 +234,11 @@ class Ledger:
     def rewrites(self) -> tuple[LedgerRewrite, ...]:
         """Changes to this graph beyond dtypes and Casts, without those in functions."""
         return tuple(LedgerRewrite(**entry) for entry in self.data["rewrites"])
+
+    @property
+    def missed(self) -> tuple[MissedRewrite, ...]:
+        """What rewrites could not change in this graph, without functions, and why."""
+        return tuple(MissedRewrite(**entry) for entry in self.data.get("missed", ()))
 
     @property
     def collectives(self) -> tuple[LedgerCollective, ...]:

@@ -6,12 +6,25 @@
 #include "graph_passes/fuse/norm_terms.h"
 #include "graph_passes/fuse/trained_norm_gradient.h"
 #include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 
 namespace npu_precision {
 namespace {
 
 constexpr int kRank = 4, kChannels = 3;
+constexpr char kOtherStatistics[] =
+    "its variance is not the mean of SquaredDifference(x, mean), plus an epsilon above 0";
+constexpr char kOtherAxes[] =
+    "its mean is not that of all axes but the last of a tensor of rank 4, with a known number of "
+    "channels";
+constexpr char kOtherResult[] = "its result is not x * scale + (beta - mean * scale)";
+
+bool IsRoot(const std::string& op) { return op == "Rsqrt" || op == "Sqrt"; }
+
+bool Squares(const std::string& op) {
+  return op == "SquaredDifference" || op == "Square" || op == "Mul" || op == "Pow";
+}
 
 class Finder : private NormTerms {
  public:
@@ -19,24 +32,76 @@ class Finder : private NormTerms {
 
   std::vector<TrainedNorm> Run() const {
     std::vector<TrainedNorm> found;
-    for (int root : InOrderOfNames(view_, OpSet(view_, "Rsqrt").Ids())) {
+    for (int root : InOrderOfNames(view_, OpSet(view_, IsRoot).Ids())) {
       TrainedNorm norm;
       norm.root = root;
-      if (!ReadVariance(&norm)) continue;
-      for (const int scale : ScalesOf(norm)) {
-        TrainedNorm with = norm;
-        if (!ReadForward(scale, &with)) continue;
-        ReadGradient(view_, site_, scale, &with);
-        found.push_back(std::move(with));
-        break;
-      }
+      const bool is_norm = ReadVariance(&norm) ? ReadRest(&norm) : IsOfBatch(root, &norm.why_not);
+      if (is_norm) found.push_back(std::move(norm));
     }
     return found;
   }
 
  private:
+  bool ReadRest(TrainedNorm* norm) const {
+    for (const int scale : ScalesOf(*norm)) {
+      TrainedNorm with = *norm;
+      if (!ReadForward(scale, &with)) continue;
+      ReadGradient(view_, site_, scale, &with);
+      *norm = std::move(with);
+      return true;
+    }
+    norm->why_not = kOtherResult;
+    return !IsWeight(norm->x);
+  }
+
+  // Whether the root is that of a variance over the batch, in any form: of the mean of squares, or
+  // of the mean of squares less the square of the mean.
+  bool IsOfBatch(int root, std::string* why_not) const {
+    std::set<int> passed;
+    if (view_.op_def(root) == nullptr || view_.num_fanin(root) != 1) return false;
+    const int sum = view_.fanin(root)[0].node;
+    for (const Ports& sides : Orders(sum)) {
+      if (!IsSum(sum)) return false;
+      int variance = Shaped(sides.first, &passed).node;
+      if (Is(variance, "Sub")) variance = Shaped(view_.fanin(variance)[0], &passed).node;
+      if (!Is(variance, "Mean")) continue;
+      const OutputPort squares = view_.fanin(variance)[0];
+      if (!Squares(view_.node(squares.node).op()) || IsWeight(squares)) continue;
+      std::vector<int64_t> axes;
+      if (!site_.Integers(view_.fanin(variance)[1], &axes) || !IsOverBatch(squares, axes)) continue;
+      const bool is_image = Reduces(variance, "Mean") && HasChannels(squares);
+      *why_not = is_image ? kOtherStatistics : kOtherAxes;
+      return true;
+    }
+    return false;
+  }
+
+  // Whether one number for each channel is left.
+  bool IsOverBatch(const OutputPort& of, const std::vector<int64_t>& axes) const {
+    const int rank = site_.Shape(of).dims();
+    return std::find(axes.begin(), axes.end(), 0) != axes.end() &&
+           (rank < 0 || static_cast<int>(axes.size()) < rank);
+  }
+
+  // Whether it is computed from a weight alone, as in the standardization of weights.
+  bool IsWeight(OutputPort tensor) const {
+    const auto passes = [this](const OutputPort& at) {
+      const std::string& op = view_.node(at.node).op();
+      return (Squares(op) || Reshapes(op) || op == "Sub") && view_.num_fanin(at.node) > 0;
+    };
+    for (int hops = 0; hops < kMostHops && passes(tensor); ++hops) {
+      tensor = view_.fanin(tensor.node)[0];
+    }
+    return YieldsWeight(view_.node(tensor.node).op());
+  }
+
+  bool HasChannels(const OutputPort& x) const {
+    const tensorflow::PartialTensorShape shape = site_.Shape(x);
+    return shape.dims() == kRank && shape.dim_size(kChannels) >= 1;
+  }
+
   bool ReadVariance(TrainedNorm* norm) const {
-    if (view_.op_def(norm->root) == nullptr || view_.num_fanin(norm->root) != 1) return false;
+    if (!Is(norm->root, "Rsqrt") || view_.num_fanin(norm->root) != 1) return false;
     const int sum = view_.fanin(norm->root)[0].node;
     if (!IsSum(sum)) return false;
     for (const Ports& sides : Orders(sum)) {
@@ -63,8 +128,8 @@ class Finder : private NormTerms {
   }
 
   bool ReadShape(TrainedNorm* norm) const {
+    if (!HasChannels(norm->x)) return false;
     const tensorflow::PartialTensorShape shape = site_.Shape(norm->x);
-    if (shape.dims() != kRank || shape.dim_size(kChannels) < 1) return false;
     norm->channels = shape.dim_size(kChannels);
     norm->places = 1;
     for (int dim = 0; dim < kChannels; ++dim) {

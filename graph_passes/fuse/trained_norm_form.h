@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "graph_passes/fuse/fusion_site.h"
@@ -42,11 +43,15 @@ struct TrainedNorm {
 
   // The nodes that compute these; none is left if nothing else reads it.
   std::set<int> inner;
+
+  // If it is a batch norm, but not of the form: why, as a clause. The other fields but `root` mean
+  // nothing then.
+  std::string why_not;
 };
 
 // The batch norms of `view` over all axes but the last of tensors of rank 4, with the gradient
-// where that is as above, in the order of the names of their roots. Only the form is checked, not
-// who else reads the nodes.
+// where that is as above, in the order of the names of their roots, and those of another form. Only
+// the form is checked, not who else reads the nodes.
 std::vector<TrainedNorm> TrainedNorms(const GraphView& view, const FusionSite& site);
 
 }  // namespace npu_precision

@@ -12,6 +12,7 @@
 #include "graph_passes/fuse/flat_nodes.h"
 #include "graph_passes/fuse/fusion_site.h"
 #include "graph_passes/fuse/trained_norm_form.h"
+#include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/input_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
@@ -46,7 +47,11 @@ class Writer {
     for (TrainedNorm& norm : TrainedNorms(view_, site_)) {
       // Two norms of one x add their gradients in one sum.
       const bool is_taken = taken.count(norm.end) != 0 || taken.count(norm.dx) != 0;
-      if (is_taken || !MayWrite(norm)) continue;
+      const std::string why = is_taken ? "another norm of the same tensor is fused" : WhyNot(norm);
+      if (!why.empty()) {
+        state_->missed.push_back({kPass, Name(norm.root), why});
+        continue;
+      }
       taken.insert(norm.end);
       if (norm.dx != TrainedNorm::kNone) taken.insert(norm.dx);
       norms.push_back(std::move(norm));
@@ -65,38 +70,54 @@ class Writer {
   }
 
  private:
-  bool MayWrite(const TrainedNorm& norm) const {
+  // Why the norm cannot be written, as a clause; empty if it can.
+  std::string WhyNot(const TrainedNorm& norm) const {
+    if (!norm.why_not.empty()) return norm.why_not;
     const bool has_gradient = norm.dx != TrainedNorm::kNone;
     std::vector<int> changed = {norm.mean, norm.variance, norm.end};
     if (norm.shift != TrainedNorm::kNone) {
       changed.insert(changed.end(), {norm.shift, norm.meeting});
-      if (!IsVector(site_.Shape({norm.shift, 0}), norm.channels)) return false;
+      if (!IsVector(site_.Shape({norm.shift, 0}), norm.channels)) return NoVector(norm.shift);
     }
     if (has_gradient) changed.insert(changed.end(), {norm.sum, norm.centred, norm.dx});
     for (int id : changed) {
       if (!site_.MayChange(id) || !site_.AreAlike(id, norm.end) ||
           view_.outputs(id)[0].dtype != tensorflow::DT_FLOAT ||
           KeptByMark(view_.node(id), state_->context, false) != Reason::kNone) {
-        return false;
+        return absl::StrCat(Name(id), " keeps its op or dtype");
       }
     }
     // What is fetched has one output, and the fused ops have several.
     for (int id : {norm.end, norm.dx}) {
       if (id != TrainedNorm::kNone && state_->preserved.count(view_.node(id).name()) != 0) {
-        return false;
+        return absl::StrCat(Name(id), " is fetched");
       }
     }
     for (const OutputPort& vector : {norm.gamma, norm.beta}) {
       if (vector.node != TrainedNorm::kNone && !IsVector(site_.Shape(vector), norm.channels)) {
-        return false;
+        return NoVector(vector.node);
       }
     }
-    if (!has_gradient) return !HasGradient(norm) && MayRun(norm.end, kNorm);
+    if (!has_gradient && HasGradient(norm)) return "its gradient has another form";
+    if (!MayRun(norm.end, kNorm)) return NoKernel(kNorm);
+    if (!has_gradient) return "";
     const tensorflow::PartialTensorShape root = site_.Shape({norm.root, 0});
-    return IsVector(root, norm.channels) && root.IsIdenticalTo(site_.Shape({norm.centred, 0})) &&
-           MayRun(norm.end, kNorm) && MayRun(norm.dx, kGradient) &&
-           std::all_of(norm.variables.begin(), norm.variables.end(),
-                       [this](int id) { return MayDrop(id); });
+    if (!IsVector(root, norm.channels)) return NoVector(norm.root);
+    if (!root.IsIdenticalTo(site_.Shape({norm.centred, 0}))) return NoVector(norm.centred);
+    if (!MayRun(norm.dx, kGradient)) return NoKernel(kGradient);
+    for (int id : norm.variables) {
+      if (!MayDrop(id)) return absl::StrCat(Name(id), " has to stay");
+    }
+    return "";
+  }
+
+  std::string NoVector(int id) const {
+    return absl::StrCat(Name(id), " has another shape than a vector of the channels");
+  }
+
+  std::string NoKernel(const char* op) const {
+    return absl::StrCat(op, " has no kernel of ", DtypeName(state_->context.mode.low_type),
+                        " here");
   }
 
   // Whether x is read by more than the forward pass: by a gradient of another form. In float32,
@@ -327,7 +348,7 @@ class Writer {
 
 tensorflow::Status WriteTrainedNorms(PassState* state, bool* changed) {
   const size_t rewrites = state->rewrites.size();
-  if (!OpSet(state->view(), "SquaredDifference").IsEmpty()) Writer(state).Run();
+  if (!OpSet(state->view(), "Mean").IsEmpty()) Writer(state).Run();
   *changed = state->rewrites.size() != rewrites;
   return tensorflow::Status();
 }

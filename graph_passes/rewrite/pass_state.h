@@ -75,6 +75,7 @@ class PassState {
   // Products of weights and a vector of their last dimensions, in this order, which a pass wrote.
   std::set<std::string> scaled_weights;
   std::vector<RewriteEntry> rewrites;  // changes of passes besides dtypes
+  std::vector<MissedRewrite> missed;   // what passes looked for, and could not change
   std::vector<CollectiveEntry> collectives;
   Ledger* ledger = nullptr;  // for the pass that fills it
   bool details = false;      // whether the ledger lists every node and Cast

@@ -193,6 +193,7 @@ def _print_explanation(out: rich.console.Console, explained: Explanation) -> Non
     )
     _print_casts(out, explained)
     _print_blockers(out, explained)
+    _print_missed(out, explained)
     for place, name, ops in explained.mappings:
         meant = ", ".join(ops) or "no op type of TensorFlow"
         printing.say(out, f"{place}: {name} stands for {meant}")
@@ -266,6 +267,18 @@ def _print_blockers(out: rich.console.Console, explained: Explanation) -> None:
             ],
         ),
     )
+
+
+def _print_missed(out: rich.console.Console, explained: Explanation) -> None:
+    rows = [
+        (_inside(body.name, missed.node), missed.by, missed.why)
+        for body, missed in explained.missed()
+    ]
+    if not rows:
+        return
+    out.print()
+    columns = [("node", False), ("rewrite", False), ("why not", False)]
+    printing.show(out, printing.table("What rewrites could not change", columns, rows))
 
 
 def _inside(body: str, name: str) -> str:
@@ -387,6 +400,10 @@ def _explanation_json(model: Model, explained: Explanation) -> dict[str, Any]:
                 "followers": list(blocker.followers),
             }
             for blocker in explained.blockers()
+        ],
+        "missed": [
+            {"function": body.name, **dataclasses.asdict(missed)}
+            for body, missed in explained.missed()
         ],
         "nodes": [_node_json(body, node) for body, node in explained.nodes()],
         "mappings": [

@@ -10,7 +10,14 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 
 from npu_precision.counts import Counts, count
 from npu_precision.explain import reasons
-from npu_precision.ledger import Ledger, LedgerCast, LedgerCollective, LedgerNode, LedgerRewrite
+from npu_precision.ledger import (
+    Ledger,
+    LedgerCast,
+    LedgerCollective,
+    LedgerNode,
+    LedgerRewrite,
+    MissedRewrite,
+)
 from npu_precision.offline import run_optimizer
 from npu_precision.offline.model_file import SAVED_MODEL, Model
 from npu_precision.offline.reachable import called_functions, needed_nodes
@@ -40,6 +47,7 @@ class Body:
         collectives: its all-reduces, with lower_collectives.
         returns: the tensors of the results by their names, for a function.
         rewritten_returns: the same, after the rewrite.
+        missed: what rewrites could not change in it.
     """
 
     name: str
@@ -52,6 +60,7 @@ class Body:
     arguments: tuple[str, ...] = ()
     returns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     rewritten_returns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    missed: tuple[MissedRewrite, ...] = ()
 
     def followed(self, node: LedgerNode) -> LedgerNode | None:
         """The node whose decision this node follows, or None if it has a reason of its own."""
@@ -177,6 +186,10 @@ class Explanation:
         """The inserted Casts, each with its body."""
         return ((body, cast) for body in self.bodies for cast in body.casts)
 
+    def missed(self) -> Iterator[tuple[Body, MissedRewrite]]:
+        """What rewrites could not change."""
+        return ((body, missed) for body in self.bodies for missed in body.missed)
+
     def counts(self) -> Counts:
         """The counts over all bodies, and the sentence that says them."""
         return count(
@@ -258,6 +271,7 @@ def _graph(
         rewritten,
         tuple(entry for entry in ledger.rewrites if entry.node in definitions),
         tuple(entry for entry in ledger.collectives if entry.name in definitions),
+        missed=tuple(entry for entry in ledger.missed if entry.node in definitions),
     )
 
 
@@ -275,6 +289,7 @@ def _function(
         tuple(argument.name for argument in before.signature.input_arg),
         {result.name: before.ret[result.name] for result in before.signature.output_arg},
         {result.name: after.ret[result.name] for result in before.signature.output_arg},
+        ledger.missed,
     )
 
 

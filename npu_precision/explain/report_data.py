@@ -136,6 +136,10 @@ class _Rows:
             if entry.node in before:
                 line = f"{entry.by}: {entry.before} -> {entry.after}"
                 self._some["rewrites"].setdefault(before[entry.node], []).append(line)
+        for missed in body.missed:
+            if missed.node in before:
+                line = f"{missed.by} changes nothing, because {missed.why}"
+                self._some["rewrites"].setdefault(before[missed.node], []).append(line)
 
     def _add_nodes(self, graph: int, body: Body) -> tuple[dict[str, int], dict[str, int]]:
         """Adds rows; returns them by the names of their nodes before and after the rewrite."""

@@ -201,6 +201,7 @@ def _body(name: str, file: pathlib.Path, ledger: Ledger, before: graph_pb2.Graph
         _by_name(_graph_beside(file, _AFTER).node),
         ledger.rewrites,
         ledger.collectives,
+        missed=ledger.missed,
     )
 
 

@@ -6,7 +6,8 @@ from mutate.mutation import mutations_of
 
 _TESTS = "passes/test_trained_norms.py"
 _EXACT = f"{_TESTS}::test_values_and_gradients_are_those_of_float64"
-_OTHERS = f"{_TESTS}::test_other_forms_stay_as_they_are"
+_OTHERS = f"{_TESTS}::test_other_forms_stay_as_they_are_and_the_ledger_says_why"
+_NO_NORMS = f"{_TESTS}::test_what_is_no_batch_norm_is_not_told_of"
 _NAMED = f"{_TESTS}::test_nodes_that_a_file_names_or_the_caller_fetches_stay"
 
 _form = mutations_of("graph_passes/fuse/trained_norm_form.cc")
@@ -39,8 +40,8 @@ MUTATIONS = (
     ),
     _norms(
         "other_gradient",
-        "if (!has_gradient) return !HasGradient(norm) && MayRun(norm.end, kNorm);",
-        "if (!has_gradient) return MayRun(norm.end, kNorm);",
+        'if (!has_gradient && HasGradient(norm)) return "its gradient has another form";',
+        "",
         "A gradient of another form reads what was fused.",
         _OTHERS,
     ),
@@ -60,8 +61,8 @@ MUTATIONS = (
     ),
     _norms(
         "sums",
-        "if (is_taken || !MayWrite(norm)) continue;",
-        "if (!MayWrite(norm)) continue;",
+        'is_taken ? "another norm of the same tensor is fused" : WhyNot(norm);',
+        "WhyNot(norm);",
         "The gradients of two norms of one tensor are written into one node.",
         f"{_TESTS}::test_of_two_norms_of_one_tensor_one_is_fused",
     ),
@@ -85,6 +86,27 @@ MUTATIONS = (
         "false",
         "A norm without an epsilon is fused.",
         _OTHERS,
+    ),
+    _form(
+        "weights",
+        "return !IsWeight(norm->x);",
+        "return true;",
+        "Standardized weights are told of as a batch norm.",
+        _NO_NORMS,
+    ),
+    _form(
+        "all",
+        "(rank < 0 || static_cast<int>(axes.size()) < rank)",
+        "true",
+        "A norm of all elements is told of as a batch norm.",
+        _NO_NORMS,
+    ),
+    _form(
+        "batch",
+        "std::find(axes.begin(), axes.end(), 0) != axes.end() &&",
+        "",
+        "An RMS norm is told of as a batch norm.",
+        _NO_NORMS,
     ),
     _terms(
         "axes",

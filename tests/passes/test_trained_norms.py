@@ -87,6 +87,20 @@ def rewritten(graph, mode="allow_mix_precision_bf16", fetches=None, **options):
     return low, sorted(after)
 
 
+def whys(graph, fetches=None, **options):
+    """Why norms stay single ops, by the types of their roots."""
+    options = {"rewrites": "none,trained_norms", **options}
+    _, ledger = npu_precision.rewrite_graph_def(
+        graph,
+        fetches or fetches_of(graph),
+        precision_mode="allow_mix_precision_bf16",
+        **options,
+    )
+    ops = {node.name: node.op for node in graph.node}
+    assert {entry.by for entry in ledger.missed} <= {"trained_norms"}
+    return [(ops[entry.node], entry.why) for entry in ledger.missed]
+
+
 def fetches_of(graph):
     names = {node.name for node in graph.node}
     return [name for name in FETCHES if name in names]
@@ -306,6 +320,11 @@ def test_of_two_norms_of_one_tensor_one_is_fused(unknown, tmp_path):
     assert_exact(graph, twice, found.values, unknown)
 
 
+def test_of_the_norm_that_stays_beside_another_one_the_ledger_says_why():
+    need_kernels("bfloat16", *FUSED)
+    assert whys(graph_of(twice)) == [("Rsqrt", "another norm of the same tensor is fused")]
+
+
 @pytest.mark.parametrize(("norm", "count"), [(residual, 1), (beside, 1), (shortcut, 2)])
 def test_a_norm_whose_terms_were_added_to_others_is_fused(norm, count, tmp_path):
     need_kernels("bfloat16", *FUSED)
@@ -330,24 +349,50 @@ def test_a_second_derivative_reads_the_same_values():
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
 
 
+def moments_by_squares(x, gamma, beta):
+    """The variance as the mean of squares less the square of the mean."""
+    mean = tf.reduce_mean(x, [0, 1, 2])
+    variance = tf.reduce_mean(tf.square(x), [0, 1, 2]) - tf.square(mean)
+    return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-3), mean, variance
+
+
+def divided_by_root(x, gamma, beta):
+    mean, variance = (tf.squeeze(each, [0, 1, 2]) for each in moments(x, [0, 1, 2]))
+    return (x - mean) / tf.sqrt(variance + 1e-3) * gamma + beta, mean, variance
+
+
 @pytest.mark.parametrize(
-    "norm",
-    [
-        through_mean,
-        by_hand,
-        lambda x, gamma, beta: keras3(x, gamma, beta, epsilon=0.0),
-        lambda x, gamma, beta: keras3(x, gamma[:, None, None], None, (0, 2, 3)),
+    ("norm", "why"),
+    {
+        "another gradient": (through_mean, "its gradient has another form"),
+        "by hand": (by_hand, "its variance is not the mean of SquaredDifference(x, mean)"),
+        "mean of squares": (moments_by_squares, "its variance is not the mean of Squared"),
+        "divided": (divided_by_root, "its variance is not the mean of SquaredDifference(x, mean)"),
+        "no epsilon": (
+            lambda x, gamma, beta: keras3(x, gamma, beta, epsilon=0.0),
+            "its variance is not the mean of SquaredDifference(x, mean), plus an epsilon above 0",
+        ),
+        "channels first": (
+            lambda x, gamma, beta: keras3(x, gamma[:, None, None], None, (0, 2, 3)),
+            "its mean is not that of all axes but the last of a tensor of rank 4",
+        ),
         # The vectors of other axes count as if they were of the channels.
-        lambda x, gamma, beta: keras3(x, gamma, beta, (0, 2, 3)),
-    ],
-    ids=["another gradient", "another form", "no epsilon", "channels first", "other axes"],
+        "other axes": (
+            lambda x, gamma, beta: keras3(x, gamma, beta, (0, 2, 3)),
+            "its mean is not that of all axes but the last of a tensor of rank 4",
+        ),
+    }.values(),
+    ids=lambda value: value[4:16] if isinstance(value, str) else "",
 )
-def test_other_forms_stay_as_they_are(norm):
+def test_other_forms_stay_as_they_are_and_the_ledger_says_why(norm, why):
     need_kernels("bfloat16", *FUSED)
     shape = [3, 4, 4, 4]
     graph = graph_of(norm, shape=shape)
     low, after = rewritten(graph)
     assert after == []
+    ((root, found),) = whys(graph)
+    assert root == ("Sqrt" if norm is divided_by_root else "Rsqrt")
+    assert found.startswith(why)
     for want, got in zip(values_of(graph, shape=shape), values_of(low, shape=shape)):
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max() + 1e-6)
 
@@ -357,9 +402,13 @@ def test_nodes_that_a_file_names_or_the_caller_fetches_stay():
     graph = graph_of(keras3)
     ends = [node.name for node in graph.node if node.name.endswith("batchnorm/add_1")]
     assert len(ends) == 1
-    assert rewritten(graph, fetches=[*fetches_of(graph), *ends])[1] == []
+    fetches = [*fetches_of(graph), *ends]
+    assert rewritten(graph, fetches=fetches)[1] == []
+    assert whys(graph, fetches) == [("Rsqrt", f"{ends[0]} is fetched")]
     edits = json.dumps({"black-list": {"to-add": [f"node:{ends[0]}"]}})
     assert rewritten(graph, mixlist_edits=edits)[1] == []
+    kept = f"{ends[0]} keeps its op or dtype"
+    assert whys(graph, mixlist_edits=edits) == [("Rsqrt", kept)]
 
 
 def test_a_second_application_changes_nothing():
@@ -378,7 +427,34 @@ def test_a_sum_in_place_of_a_difference_is_no_norm():
         scale = tf1.rsqrt(variance + 1e-3) * gamma
         return x * scale + (beta - -mean * scale), mean, variance
 
-    assert rewritten(graph_of(added), fetches=["y", "of_mean", "of_variance"])[1] == []
+    fetches = ["y", "of_mean", "of_variance"]
+    assert rewritten(graph_of(added), fetches=fetches)[1] == []
+    expected = "its result is not x * scale + (beta - mean * scale)"
+    assert whys(graph_of(added), fetches) == [("Rsqrt", expected)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda x: tf.nn.batch_normalization(x, *moments(x, [-1]), None, None, 1e-3),
+        lambda x: x * tf1.rsqrt(tf.reduce_mean(tf.square(x), -1, keepdims=True) + 1e-6),
+        lambda x: x * tf1.rsqrt(tf.reduce_mean(tf.square(x)) + 1e-6),
+        lambda x: tf.nn.conv2d(x, standardized([1, 1, 4, 4]), 1, "SAME"),
+    ],
+    ids=["layer norm", "RMS norm", "norm of all", "standardized weights"],
+)
+def test_what_is_no_batch_norm_is_not_told_of(other):
+    with tf.Graph().as_default() as graph:
+        tf.identity(other(tf1.placeholder(tf.float32, [3, 4, 4, 4])), "y")
+    assert any(node.op == "Rsqrt" for node in graph.as_graph_def().node)
+    assert whys(graph.as_graph_def(), ["y"]) == []
+
+
+def standardized(shape):
+    weights = tf1.get_variable("weights", shape, use_resource=True)
+    mean = tf.reduce_mean(weights, [0, 1, 2], keepdims=True)
+    variance = tf.reduce_mean(tf1.squared_difference(weights, mean), [0, 1, 2], keepdims=True)
+    return (weights - mean) * tf1.rsqrt(variance + 1e-3)
 
 
 def test_a_gradient_of_another_factor_is_another_form():
