@@ -1,251 +1,184 @@
 #include "graph_passes/fuse/trained_norm_gradient.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "graph_passes/fuse/norm_terms.h"
+#include "graph_passes/graph/op_traits.h"
 
 namespace npu_precision {
 namespace {
 
-constexpr size_t kMostTerms = 16;
-constexpr double kRounding = 1e-5;
+using Function = ChannelFunction;
 
-bool Spreads(const std::string& op) { return op == "Tile" || op == "BroadcastTo"; }
+constexpr size_t kMostCandidates = 16, kMostTerms = 16;
 
-// A vector of channels that is spread over the image, and multiplied by numbers.
-struct Spread {
-  OutputPort vector{TrainedNorm::kNone, 0};
-  double factor = 1;
-  int counts = 0;  // how often it is divided by the number of places
-};
-
-class Reader : private NormTerms {
+class Reader {
  public:
-  Reader(const GraphView& view, const FusionSite& site) : NormTerms(view, site) {}
+  Reader(const GraphView& view, const FusionSite& site, NormAlgebra* forward, TrainedNorm* norm)
+      : view_(view), site_(site), forward_(forward), norm_(norm) {}
 
-  void Run(int scale, TrainedNorm* norm) const {
-    for (const InputPort& use : view_.fanout({scale, 0})) {
-      if (!Is(use.node, "Mul") || view_.num_fanin(use.node) != 2) continue;
-      for (const InputPort& next : view_.fanout({use.node, 0})) {
-        TrainedNorm found = *norm;
-        found.dy = Other(use.node, scale);
-        found.inner.insert(use.node);
-        if (!ReadInputGradient(use.node, next.node, scale, &found)) continue;
-        *norm = std::move(found);
-        return;
-      }
+  void Run() {
+    const std::vector<OutputPort> candidates = Candidates();
+    norm_->has_other_gradient = !candidates.empty();
+    for (const OutputPort& dy : candidates) {
+      NormAlgebra algebra(view_, site_, norm_->input, dy);
+      if (!ReadInputGradient(dy, &algebra)) continue;
+      norm_->dy = dy;
+      norm_->has_other_gradient = false;
+      ReadParameters(&algebra);
+      norm_->inner.insert(algebra.nodes().begin(), algebra.nodes().end());
+      return;
     }
   }
 
  private:
-  // The terms of the sum that reads a term in `reader`; `dx` gets the sum.
-  std::vector<OutputPort> TermsOf(int reader, int* dx, TrainedNorm* norm) const {
+  // Images from elsewhere that are multiplied with a part of the norm.
+  std::vector<OutputPort> Candidates() const {
+    std::vector<OutputPort> candidates;
+    for (const NormAlgebra::Found& part : forward_->AllFound()) {
+      for (const InputPort& use : view_.fanout(part.tensor)) {
+        const std::string& op = view_.node(use.node).op();
+        const bool is_factor = op == "Mul" || (op == "RealDiv" && use.index == 1);
+        if (!is_factor || view_.num_fanin(use.node) != 2) continue;
+        OutputPort other = view_.fanin(use.node)[1 - use.index];
+        if (view_.node(other.node).op() == "Neg") other = view_.fanin(other.node)[0];
+        const bool is_known =
+            std::find(candidates.begin(), candidates.end(), other) != candidates.end();
+        if (is_known || forward_->Of(other) != nullptr || !forward_->IsImage(other)) continue;
+        if (candidates.size() < kMostCandidates) candidates.push_back(other);
+      }
+    }
+    return candidates;
+  }
+
+  // gamma * r * (dy - Sum(dy) / n - (x - mean) * r^2 * c / n)
+  Function InputGradient(NormAlgebra* algebra) const {
+    const Function variance =
+        Function::Sum(algebra->variance(), Function::Constant(norm_->epsilon));
+    const Function x = Function::Variable(Function::kX), dy = Function::Variable(Function::kDy);
+    Function mean_of_dy, of_variance, slope, scale;
+    Apply("Rsqrt", {&variance}, &scale);
+    Apply("RealDiv", {&algebra->sum_of_dy(), &algebra->count()}, &mean_of_dy);
+    Apply("RealDiv", {&algebra->centred_sum(), &algebra->count()}, &of_variance);
+    Apply("RealDiv", {&of_variance, &variance}, &slope);
+    if (norm_->gamma.node != TrainedNorm::kNone) {
+      Function::Product(scale, *algebra->Of(norm_->gamma), &scale);
+    }
+    Function centred, gradient;
+    Function::Product(Function::Sum(x, algebra->mean(), -1), slope, &centred);
+    Function::Product(Function::Sum(Function::Sum(dy, mean_of_dy, -1), centred, -1), scale,
+                      &gradient);
+    return gradient;
+  }
+
+  bool ReadInputGradient(const OutputPort& dy, NormAlgebra* algebra) {
+    const Function wanted = InputGradient(algebra);
+    std::vector<OutputPort> starts = {norm_->input.x, dy, {norm_->root, 0}};
+    if (norm_->gamma.node != TrainedNorm::kNone) starts.push_back(norm_->gamma);
+    for (int id : algebra->Region(starts)) {
+      const Function& function = *algebra->Of({id, 0});
+      if (function.IsVector()) continue;
+      if (function.Equals(wanted)) {
+        norm_->dx = id;
+        return true;
+      }
+      for (const InputPort& use : view_.fanout({id, 0})) {
+        if (IsSumOf(use.node, wanted, algebra)) return true;
+      }
+    }
+    return false;
+  }
+
+  // Whether a node adds up the wanted function and what does not come from dy.
+  bool IsSumOf(int reader, const Function& wanted, NormAlgebra* algebra) {
+    int dx = TrainedNorm::kNone;
+    std::vector<int> variables;
+    const std::vector<OutputPort> terms = TermsOf(reader, &dx, &variables);
+    if (terms.empty() || terms.size() > kMostTerms) return false;
+    Function sum;
+    std::vector<OutputPort> others;
+    for (const OutputPort& term : terms) {
+      const Function* function = algebra->Of(term);
+      if (function == nullptr || !function->is_of_dy) {
+        others.push_back(term);
+      } else {
+        sum = Function::Sum(sum, *function);
+      }
+    }
+    if (!sum.Equals(wanted) || (!others.empty() && !variables.empty())) return false;
+    norm_->dx = dx;
+    norm_->others = std::move(others);
+    norm_->variables = variables;
+    norm_->inner.insert(variables.begin(), variables.end());
+    return true;
+  }
+
+  // The terms of the sum that reads one of them in `reader`; `dx` gets the sum.
+  std::vector<OutputPort> TermsOf(int reader, int* dx, std::vector<int>* variables) const {
     *dx = reader;
-    if (Is(reader, "AddN")) {
+    if (AddsAll(view_.node(reader).op())) {
       return {view_.fanin(reader).begin(), view_.fanin(reader).end()};
     }
     // To save memory, TensorFlow writes a large AddN as additions to a temporary variable.
-    if (!Is(reader, "AssignAdd")) return {};
+    const auto is = [this](int id, const char* op) { return view_.node(id).op() == op; };
+    if (!is(reader, "AssignAdd")) return {};
     const int begin = view_.fanin(reader)[0].node;
-    if (!Is(begin, "Assign") || !Is(view_.fanin(begin)[0].node, "TemporaryVariable")) return {};
+    if (!is(begin, "Assign") || !is(view_.fanin(begin)[0].node, "TemporaryVariable")) return {};
     std::vector<OutputPort> terms;
-    norm->variables = {begin, view_.fanin(begin)[0].node};
+    *variables = {begin, view_.fanin(begin)[0].node, view_.fanin(begin)[1].node};
     for (const InputPort& use : view_.fanout({begin, 0})) {
-      if (Is(use.node, "AssignAdd") && use.index == 0) {
-        norm->variables.push_back(use.node);
+      if (is(use.node, "AssignAdd") && use.index == 0) {
+        variables->push_back(use.node);
         terms.push_back(view_.fanin(use.node)[1]);
-      } else if (Is(use.node, "DestroyTemporaryVariable")) {
+      } else if (is(use.node, "DestroyTemporaryVariable")) {
         *dx = use.node;
       } else {
         return {};
       }
     }
-    norm->inner.insert(view_.fanin(begin)[1].node);
-    norm->inner.insert(norm->variables.begin(), norm->variables.end());
     return *dx == reader ? std::vector<OutputPort>() : terms;
   }
 
-  // Whether the sum that reads `product` in `reader` has the three terms, of which it is the first.
-  bool ReadInputGradient(int product, int reader, int scale, TrainedNorm* norm) const {
-    int dx = kNone;
-    std::vector<OutputPort> rest = TermsOf(reader, &dx, norm);
-    if (rest.size() < 3 || rest.size() > kMostTerms) return false;
-    rest.erase(std::find(rest.begin(), rest.end(), OutputPort{product, 0}));
-    for (size_t i = 0; i < rest.size(); ++i) {
-      TrainedNorm found = *norm;
-      found.dx = dx;
-      if (!ReadOfMean(rest[i], scale, &found)) continue;
-      rest.erase(rest.begin() + i);
-      for (size_t k = 0; k < rest.size(); ++k) {
-        if (!ReadOfVariance(rest[k], &found)) continue;
-        rest.erase(rest.begin() + k);
-        if (!rest.empty() && !found.variables.empty()) return false;
-        found.others = rest;
-        *norm = std::move(found);
-        return true;
-      }
-      return false;
+  // Finds the first nodes that yield dgamma, dbeta and c.
+  void ReadParameters(NormAlgebra* algebra) {
+    Function scaled;
+    Function::Product(*algebra->Of({norm_->root, 0}), algebra->centred_sum(), &scaled);
+    if (view_.node(norm_->root).op() == "Sqrt") {
+      Apply("RealDiv", {&algebra->centred_sum(), algebra->Of({norm_->root, 0})}, &scaled);
     }
-    return false;
+    for (const NormAlgebra::Found& part : algebra->AllFound()) {
+      const int id = part.tensor.node;
+      const auto comes_from_such = [&](const Function& wanted) {
+        const auto fanin = view_.fanin(id);
+        return std::any_of(fanin.begin(), fanin.end(), [&](const OutputPort& from) {
+          const Function* function = algebra->Of(from);
+          return function != nullptr && function->Equals(wanted);
+        });
+      };
+      const auto is_first = [&](const Function& wanted) {
+        return part.function->Equals(wanted) && !comes_from_such(wanted) &&
+               algebra->IsVector(part.tensor);
+      };
+      if (is_first(scaled)) norm_->scaled.push_back(id);
+      if (is_first(algebra->sum_of_dy())) norm_->sums.push_back(id);
+      if (is_first(algebra->centred_sum())) norm_->centred.push_back(id);
+    }
   }
 
-  // -Sum(dy) * s / n
-  bool ReadOfMean(const OutputPort& term, int scale, TrainedNorm* norm) const {
-    Spread spread;
-    if (!ReadSpread(term, &spread, norm) || !IsShare(spread, 1, *norm)) return false;
-    int sum = kNone;
-    const auto is_sum = [&](int id) {
-      const bool is = Reduces(id, "Sum") && view_.fanin(id)[0] == norm->dy;
-      if (is) sum = id;
-      return is;
-    };
-    const auto is_scale = [scale](int id) { return id == scale; };
-    if (!IsProduct(spread.vector, -1, is_sum, is_scale, norm)) return false;
-    norm->sum = sum;
-    return true;
-  }
-
-  // 2 / n * RsqrtGrad(r, c * gamma) * (x - m)
-  bool ReadOfVariance(const OutputPort& term, TrainedNorm* norm) const {
-    norm->inner.insert(term.node);
-    if (!Is(term.node, "Mul")) return false;
-    for (const Ports& sides : Orders(term.node)) {
-      TrainedNorm found = *norm;
-      const int difference = sides.second.node;
-      found.inner.insert(difference);
-      if (!Is(difference, "Sub") || view_.num_fanin(difference) != 2 ||
-          view_.fanin(difference)[0] != found.x || !IsMean(view_.fanin(difference)[1], &found)) {
-        continue;
-      }
-      Spread spread;
-      if (!ReadSpread(sides.first, &spread, &found) || !IsShare(spread, 2, found)) continue;
-      if (!ReadOfRoot(Shaped(spread.vector, &found.inner).node, &found)) continue;
-      *norm = std::move(found);
-      return true;
-    }
-    return false;
-  }
-
-  bool ReadOfRoot(int gradient, TrainedNorm* norm) const {
-    if (!Is(gradient, "RsqrtGrad") || view_.fanin(gradient)[0].node != norm->root) return false;
-    norm->inner.insert(gradient);
-    const OutputPort of = view_.fanin(gradient)[1];
-    if (norm->gamma.node == kNone) {
-      norm->centred = of.node;
-      return ReadCentred(of.node, norm);
-    }
-    if (!Is(of.node, "Mul")) return false;
-    norm->inner.insert(of.node);
-    for (const Ports& sides : Orders(of.node)) {
-      if (sides.second != norm->gamma) continue;
-      norm->centred = sides.first.node;
-      return ReadCentred(sides.first.node, norm);
-    }
-    return false;
-  }
-
-  // c = Sum(x * dy) - m * Sum(dy)
-  bool ReadCentred(int sum, TrainedNorm* norm) const {
-    if (!IsSum(sum)) return false;
-    for (const Ports& sides : Orders(sum)) {
-      TrainedNorm found = *norm;
-      const int summed = Shaped(sides.first, &found.inner).node;
-      if (!Reduces(summed, "Sum") || !IsOfInput(view_.fanin(summed)[0].node, &found)) continue;
-      found.inner.insert(summed);
-      const auto is_mean = [&](int id) { return id == found.mean; };
-      const auto is_sum = [&](int id) { return id == found.sum; };
-      if (!IsProduct(sides.second, -1, is_mean, is_sum, &found)) continue;
-      *norm = std::move(found);
-      return true;
-    }
-    return false;
-  }
-
-  // x * dy
-  bool IsOfInput(int id, TrainedNorm* norm) const {
-    norm->inner.insert(id);
-    if (!Is(id, "Mul")) return false;
-    for (const Ports& sides : Orders(id)) {
-      if (sides.first == norm->x && sides.second == norm->dy) return true;
-    }
-    return false;
-  }
-
-  bool ReadSpread(OutputPort tensor, Spread* spread, TrainedNorm* norm) const {
-    bool is_spread = false;
-    for (int hops = 0; hops < kMostHops; ++hops) {
-      const int id = tensor.node;
-      const std::string& op = view_.node(id).op();
-      const auto inputs = view_.fanin(id);
-      double number = 0;
-      if (is_spread || view_.op_def(id) == nullptr || inputs.empty()) break;
-      norm->inner.insert(id);
-      if (Spreads(op) || Reshapes(op)) {
-        is_spread = Spreads(op);
-        tensor = inputs[0];
-      } else if (op == "Mul" && inputs.size() == 2 && site_.Number(inputs[1], &number)) {
-        // Its control input is the gradient before it.
-        norm->inner.insert(inputs[1].node);
-        spread->factor *= number;
-        tensor = inputs[0];
-      } else if (op == "Mul" && inputs.size() == 2 && site_.Number(inputs[0], &number)) {
-        norm->inner.insert(inputs[0].node);
-        spread->factor *= number;
-        tensor = inputs[1];
-      } else if (op == "RealDiv" && site_.Number(inputs[1], &number)) {
-        spread->factor /= number;
-        tensor = inputs[0];
-      } else if (op == "RealDiv" && IsCount(inputs[1].node, norm)) {
-        ++spread->counts;
-        tensor = inputs[0];
-      } else {
-        break;
-      }
-    }
-    spread->vector = tensor;
-    return is_spread;
-  }
-
-  // Whether the spread vector is multiplied by `times` and divided by the number of places.
-  static bool IsShare(const Spread& spread, double times, const TrainedNorm& norm) {
-    if (spread.counts == 1) return spread.factor == times;
-    return spread.counts == 0 && norm.places > 0 &&
-           std::fabs(spread.factor * norm.places - times) <= kRounding * times;
-  }
-
-  // Cast(Prod(GatherV2(Shape(x), [0, 1, 2], 0)))
-  bool IsCount(int cast, TrainedNorm* norm) const {
-    if (!Is(cast, "Cast")) return false;
-    const int product = view_.fanin(cast)[0].node;
-    if (!Is(product, "Prod")) return false;
-    const int gather = view_.fanin(product)[0].node;
-    std::vector<int64_t> axes, axis;
-    if (!Is(gather, "GatherV2") || !site_.Integers(view_.fanin(gather)[1], &axes) ||
-        !site_.Integers(view_.fanin(gather)[2], &axis)) {
-      return false;
-    }
-    const int shape = view_.fanin(gather)[0].node;
-    if (axes != std::vector<int64_t>{0, 1, 2} || axis != std::vector<int64_t>{0} ||
-        !Is(shape, "Shape")) {
-      return false;
-    }
-    const OutputPort of = view_.fanin(shape)[0];
-    const bool is_square = of.node == view_.fanin(norm->variance)[0].node;
-    if (of != norm->x && !is_square) return false;
-    norm->inner.insert({cast, product, gather, shape});
-    return true;
-  }
+  const GraphView& view_;
+  const FusionSite& site_;
+  NormAlgebra* const forward_;
+  TrainedNorm* const norm_;
 };
 
 }  // namespace
 
-void ReadGradient(const GraphView& view, const FusionSite& site, int scale, TrainedNorm* norm) {
-  Reader(view, site).Run(scale, norm);
+void ReadGradient(const GraphView& view, const FusionSite& site, NormAlgebra* forward,
+                  TrainedNorm* norm) {
+  Reader(view, site, forward, norm).Run();
 }
 
 }  // namespace npu_precision

@@ -73,13 +73,17 @@ class Writer {
   // Why the norm cannot be written, as a clause; empty if it can.
   std::string WhyNot(const TrainedNorm& norm) const {
     if (!norm.why_not.empty()) return norm.why_not;
+    if (norm.has_other_gradient) return "its gradient has another form";
     const bool has_gradient = norm.dx != TrainedNorm::kNone;
     std::vector<int> changed = {norm.mean, norm.variance, norm.end};
     if (norm.shift != TrainedNorm::kNone) {
       changed.insert(changed.end(), {norm.shift, norm.meeting});
-      if (!IsVector(site_.Shape({norm.shift, 0}), norm.channels)) return NoVector(norm.shift);
+      if (!IsVector(site_.Shape({norm.shift, 0}), norm.input.channels)) return NoVector(norm.shift);
     }
-    if (has_gradient) changed.insert(changed.end(), {norm.sum, norm.centred, norm.dx});
+    if (has_gradient) changed.push_back(norm.dx);
+    for (const std::vector<int>* vectors : {&norm.scaled, &norm.sums, &norm.centred}) {
+      changed.insert(changed.end(), vectors->begin(), vectors->end());
+    }
     for (int id : changed) {
       if (!site_.MayChange(id) || !site_.AreAlike(id, norm.end) ||
           view_.outputs(id)[0].dtype != tensorflow::DT_FLOAT ||
@@ -93,18 +97,12 @@ class Writer {
         return absl::StrCat(Name(id), " is fetched");
       }
     }
-    for (const OutputPort& vector : {norm.gamma, norm.beta}) {
-      if (vector.node != TrainedNorm::kNone && !IsVector(site_.Shape(vector), norm.channels)) {
-        return NoVector(vector.node);
-      }
+    for (int id : {norm.mean, norm.variance, norm.root}) {
+      if (!IsVector(site_.Shape({id, 0}), norm.input.channels)) return NoVector(id);
     }
-    if (!has_gradient && HasGradient(norm)) return "its gradient has another form";
+    if (IsCircle(norm)) return "gamma or beta comes from its mean or variance";
     if (!MayRun(norm.end, kNorm)) return NoKernel(kNorm);
-    if (!has_gradient) return "";
-    const tensorflow::PartialTensorShape root = site_.Shape({norm.root, 0});
-    if (!IsVector(root, norm.channels)) return NoVector(norm.root);
-    if (!root.IsIdenticalTo(site_.Shape({norm.centred, 0}))) return NoVector(norm.centred);
-    if (!MayRun(norm.dx, kGradient)) return NoKernel(kGradient);
+    if (has_gradient && !MayRun(norm.dx, kGradient)) return NoKernel(kGradient);
     for (int id : norm.variables) {
       if (!MayDrop(id)) return absl::StrCat(Name(id), " has to stay");
     }
@@ -120,12 +118,33 @@ class Writer {
                         " here");
   }
 
-  // Whether x is read by more than the forward pass: by a gradient of another form. In float32,
-  // that would read what is computed in the low type.
-  bool HasGradient(const TrainedNorm& norm) const {
-    for (const InputPort& use : view_.fanout(norm.x)) {
-      const bool is_own = norm.inner.count(use.node) != 0 || use.node == norm.mean;
-      if (!is_own && view_.node(use.node).op() == "Mul") return true;
+  // Whether an input of the fused ops needs an output of theirs.
+  bool IsCircle(const TrainedNorm& norm) const {
+    std::vector<OutputPort> inputs;
+    for (const OutputPort& vector : {norm.gamma, norm.beta}) {
+      if (vector.node != TrainedNorm::kNone) inputs.push_back(vector);
+    }
+    if (Needs(inputs, {norm.mean, norm.variance})) return true;
+    // If dy needs the result, neither gamma, beta nor x can need dy.
+    if (norm.dx == TrainedNorm::kNone || Needs({norm.dy}, {norm.end})) return false;
+    inputs.push_back(norm.input.x);
+    return Needs(inputs, {norm.dy.node});
+  }
+
+  bool Needs(const std::vector<OutputPort>& tensors, const std::set<int>& nodes) const {
+    std::vector<bool> seen(view_.size(), false);
+    std::vector<int> open;
+    for (const OutputPort& tensor : tensors) open.push_back(tensor.node);
+    while (!open.empty()) {
+      const int id = open.back();
+      open.pop_back();
+      if (seen[id]) continue;
+      seen[id] = true;
+      if (nodes.count(id) != 0) return true;
+      if (FeedsLoopMerge(view_.node(id).op())) continue;
+      for (const std::string& input : view_.node(id).input()) {
+        open.push_back(view_.IndexOf(std::string(ParseInput(input).producer)));
+      }
     }
     return false;
   }
@@ -160,37 +179,39 @@ class Writer {
   std::string Vector(const TrainedNorm& norm, const OutputPort& tensor, const char* what,
                      float value, FlatNodes* nodes) const {
     const std::string name = absl::StrCat(Name(norm.end), what);
-    if (tensor.node == TrainedNorm::kNone) return nodes->Floats(name, norm.channels, value);
+    if (tensor.node == TrainedNorm::kNone) return nodes->Floats(name, norm.input.channels, value);
     if (site_.Shape(tensor).dims() == 1) return TensorName(view_, tensor);
-    return nodes->Reshape(name, tensor, {norm.channels});
+    return nodes->Reshape(name, tensor, {norm.input.channels});
   }
 
-  // Gives a node that reduced x the value of a vector.
-  void Shape(int id, const TrainedNorm& norm, const std::string& vector, FlatNodes* nodes,
-             GraphDef* out) const {
-    const auto keeps = view_.node(id).attr().find("keep_dims");
-    std::string shaped = vector;
-    if (keeps != view_.node(id).attr().end() && keeps->second.b()) {
-      shaped =
-          nodes->Reshape(absl::StrCat(Name(id), "/npu_shaped"), vector, {1, 1, 1, norm.channels});
-    }
-    Replace(norm, id, "Identity", {shaped}, out->mutable_node(id));
+  // A vector in the shape of what a node yields.
+  std::string Shaped(int id, const TrainedNorm& norm, const std::string& vector,
+                     FlatNodes* nodes) const {
+    if (site_.Shape({id, 0}).dims() == 1) return vector;
+    return nodes->Reshape(absl::StrCat(Name(id), "/npu_shaped"), vector,
+                          {1, 1, 1, norm.input.channels});
+  }
+
+  // Gives a node the value of a vector.
+  void Become(int id, const TrainedNorm& norm, const std::string& vector, FlatNodes* nodes,
+              GraphDef* out) const {
+    Replace(norm, id, "Identity", {Shaped(id, norm, vector, nodes)}, out->mutable_node(id));
   }
 
   void WriteForward(const TrainedNorm& norm, FlatNodes* nodes, GraphDef* out) {
-    nodes->Begin(norm.end, norm.x.node);
+    nodes->Begin(norm.end, norm.input.x.node);
     const std::string name = Name(norm.end);
     const std::string none = nodes->Floats(absl::StrCat(name, "/npu_none"), 0, 0);
     const std::string gamma = Vector(norm, norm.gamma, "/npu_gamma", 1, nodes);
     const std::string beta = Vector(norm, norm.beta, "/npu_beta", 0, nodes);
     NodeDef* end = out->mutable_node(norm.end);
-    Replace(norm, norm.end, kNorm, {TensorName(view_, norm.x), gamma, beta, none, none}, end);
+    Replace(norm, norm.end, kNorm, {TensorName(view_, norm.input.x), gamma, beta, none, none}, end);
     BecomeFusedNorm(kNorm, norm.epsilon, true, end);
-    Shape(norm.mean, norm, Output(norm.end, 1), nodes, out);
+    Become(norm.mean, norm, Output(norm.end, 1), nodes, out);
     const std::string share = Share(norm, nodes);
     const std::string biased =
         Combined(absl::StrCat(name, "/npu_biased"), "Mul", Output(norm.end, 2), share, nodes);
-    Shape(norm.variance, norm, biased, nodes, out);
+    Become(norm.variance, norm, biased, nodes, out);
     if (norm.shift != TrainedNorm::kNone) WriteZeros(norm, nodes, out);
     state_->rewrites.push_back({kPass, name, view_.node(norm.end).op(), kNorm});
   }
@@ -198,9 +219,9 @@ class Writer {
   // The fused op has added the shift.
   void WriteZeros(const TrainedNorm& norm, FlatNodes* nodes, GraphDef* out) {
     const std::string name = absl::StrCat(Name(norm.shift), "/npu_zeros");
-    std::string zeros = nodes->Floats(name, norm.channels, 0);
+    std::string zeros = nodes->Floats(name, norm.input.channels, 0);
     if (site_.Shape({norm.shift, 0}).dims() != 1) {
-      zeros = nodes->Reshape(absl::StrCat(name, "_shaped"), zeros, {1, 1, 1, norm.channels});
+      zeros = nodes->Reshape(absl::StrCat(name, "_shaped"), zeros, {1, 1, 1, norm.input.channels});
     }
     Replace(norm, norm.shift, "Identity", {zeros}, out->mutable_node(norm.shift));
     zeros_.insert(norm.shift);
@@ -226,13 +247,13 @@ class Writer {
   // (n - 1) / n
   std::string Share(const TrainedNorm& norm, FlatNodes* nodes) const {
     const std::string name = absl::StrCat(Name(norm.end), "/npu_share");
-    const float channels = static_cast<float>(norm.channels);
-    if (norm.places > 0) {
-      return nodes->Floats(name, norm.channels,
-                           static_cast<float>((norm.places - 1.0) / norm.places));
+    const float channels = static_cast<float>(norm.input.channels);
+    if (norm.input.places > 0) {
+      return nodes->Floats(name, norm.input.channels,
+                           static_cast<float>((norm.input.places - 1.0) / norm.input.places));
     }
     NodeDef* size = nodes->Add(absl::StrCat(name, "_size"), "Size");
-    size->add_input(TensorName(view_, norm.x));
+    size->add_input(TensorName(view_, norm.input.x));
     (*size->mutable_attr())["out_type"].set_type(tensorflow::DT_INT32);
     const std::string size_name = size->name();
     NodeDef* cast = nodes->Add(absl::StrCat(name, "_cast"), "Cast");
@@ -242,9 +263,10 @@ class Writer {
     (*cast->mutable_attr())["DstT"].set_type(tensorflow::DT_FLOAT);
     (*cast->mutable_attr())["Truncate"].set_b(false);
     const std::string count = cast->name();
-    const std::string all = nodes->Floats(absl::StrCat(name, "_channels"), norm.channels, channels);
+    const std::string all =
+        nodes->Floats(absl::StrCat(name, "_channels"), norm.input.channels, channels);
     const std::string part = Combined(absl::StrCat(name, "_part"), "RealDiv", all, count, nodes);
-    const std::string one = nodes->Floats(absl::StrCat(name, "_one"), norm.channels, 1);
+    const std::string one = nodes->Floats(absl::StrCat(name, "_one"), norm.input.channels, 1);
     return Combined(name, "Sub", one, part, nodes);
   }
 
@@ -257,11 +279,14 @@ class Writer {
   }
 
   void WriteGradient(const TrainedNorm& norm, FlatNodes* nodes, GraphDef* out) {
-    nodes->Begin(norm.dx, norm.x.node);
+    nodes->Begin(norm.dx, norm.input.x.node);
     const std::string gamma = Vector(norm, norm.gamma, "/npu_gamma_of_gradient", 1, nodes);
-    const std::vector<std::string> inputs = {
-        TensorName(view_, norm.dy), TensorName(view_, norm.x), gamma,
-        Output(norm.end, 3),        Output(norm.end, 4),       Output(norm.end, 5)};
+    const std::vector<std::string> inputs = {TensorName(view_, norm.dy),
+                                             TensorName(view_, norm.input.x),
+                                             gamma,
+                                             Output(norm.end, 3),
+                                             Output(norm.end, 4),
+                                             Output(norm.end, 5)};
     NodeDef* dx = out->mutable_node(norm.dx);
     NodeDef* gradient = dx;
     if (norm.others.empty()) {
@@ -276,16 +301,16 @@ class Writer {
     }
     BecomeFusedNorm(kGradient, norm.epsilon, true, gradient);
     const std::string name = gradient->name();
-    Shape(norm.sum, norm, absl::StrCat(name, ":2"), nodes, out);
-    // The fused op yields c * r.
-    std::string scaled = absl::StrCat(name, ":1");
-    if (site_.Shape({norm.root, 0}).dims() != 1) {
-      scaled = nodes->Reshape(absl::StrCat(Name(norm.centred), "/npu_shaped"), scaled,
-                              {1, 1, 1, norm.channels});
+    const std::string scaled = absl::StrCat(name, ":1");
+    for (int id : norm.scaled) Become(id, norm, scaled, nodes, out);
+    for (int id : norm.sums) Become(id, norm, absl::StrCat(name, ":2"), nodes, out);
+    // c is dgamma / r.
+    const char* const undo = view_.node(norm.root).op() == "Rsqrt" ? "RealDiv" : "Mul";
+    for (int id : norm.centred) {
+      Replace(norm, id, undo, {Shaped(id, norm, scaled, nodes), RootLike(id, norm, nodes)},
+              out->mutable_node(id));
     }
-    Replace(norm, norm.centred, "RealDiv", {scaled, Name(norm.root)},
-            out->mutable_node(norm.centred));
-    state_->rewrites.push_back({kPass, Name(norm.dx), "AddN", kGradient});
+    state_->rewrites.push_back({kPass, Name(norm.dx), view_.node(norm.dx).op(), kGradient});
   }
 
   // The nodes that a node reads, or is colocated with.
@@ -300,6 +325,15 @@ class Writer {
     return names;
   }
 
+  // The root in the shape of what a node yields.
+  std::string RootLike(int id, const TrainedNorm& norm, FlatNodes* nodes) const {
+    const int rank = site_.Shape({id, 0}).dims();
+    if (site_.Shape({norm.root, 0}).dims() == rank) return Name(norm.root);
+    std::vector<int64_t> shape(rank, 1);
+    shape.back() = norm.input.channels;
+    return nodes->Reshape(absl::StrCat(Name(id), "/npu_root"), OutputPort{norm.root, 0}, shape);
+  }
+
   // Deletes what no other node needs any more.
   void Drop(const std::vector<TrainedNorm>& norms, GraphDef* out) const {
     std::unordered_map<std::string, int> place;
@@ -311,9 +345,8 @@ class Writer {
     std::vector<int> open;
     for (const TrainedNorm& norm : norms) {
       std::vector<int> own(norm.inner.begin(), norm.inner.end());
-      own.insert(own.end(), {norm.mean, norm.variance, norm.sum, norm.centred});
       for (int id : own) {
-        if (id != TrainedNorm::kNone && MayDrop(id)) open.push_back(id);
+        if (MayDrop(id)) open.push_back(id);
       }
     }
     std::vector<bool> may_drop(out->node_size(), false), dropped(out->node_size(), false);

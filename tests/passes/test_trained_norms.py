@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.devices import decided_for
-from support.live_rewrite import rewrite_and_run
-from support.text_graph import random_values
+from support.norm_graphs import (
+    FETCHES,
+    FUSED,
+    SHAPE,
+    assert_exact,
+    fetches_of,
+    graph_of,
+    moments,
+    ran,
+    values_of,
+)
 from support.tf_versions import (
     need_kernels,
     needs_gpu_kernels,
@@ -21,21 +30,12 @@ import npu_precision
 tf1 = tf.compat.v1
 pytestmark = needs_gradients_of_means_by_shape
 MODES = {"allow_mix_precision_bf16": "bfloat16", "allow_mix_precision_fp16": "float16"}
-SHAPE = [3, 6, 5, 4]
-FETCHES = ["y", "dx", "dgamma", "dbeta", "of_mean", "of_variance", "second"]
-FUSED = ["FusedBatchNormGradV3", "FusedBatchNormV3"]
 
 
 def keras3(x, gamma, beta, axes=(0, 1, 2), epsilon=1e-3):
     """As Keras 3 computes it; and its mean and variance."""
     mean, variance = (tf.squeeze(each, axes) for each in moments(x, axes))
     return tf.nn.batch_normalization(x, mean, variance, beta, gamma, epsilon), mean, variance
-
-
-def moments(x, axes):
-    mean = tf.reduce_mean(x, axes, keepdims=True)
-    squares = tf1.squared_difference(x, tf.stop_gradient(mean))
-    return mean, tf.reduce_mean(squares, axes, keepdims=True)
 
 
 def through_mean(x, gamma, beta):
@@ -53,30 +53,16 @@ def by_hand(x, gamma, beta):
     return (x - mean) * tf1.rsqrt(variance + 1e-3) * gamma + beta, mean, variance
 
 
-def graph_of(norm, dtype=tf.float32, shape=SHAPE, unknown=False, layer=False, more=None):
-    """A norm and its gradient, and whatever `more(x, y, gradient)` adds."""
-    channels = shape[-1]
-    with tf.Graph().as_default() as graph:
-        given = [None, *shape[1:]] if unknown else shape
-        inputs = tf1.placeholder(dtype, given, name="x")
-        t = tf1.placeholder(dtype, given, name="t")
-        gamma = tf1.placeholder(dtype, [channels], name="gamma")
-        beta = tf1.placeholder(dtype, [channels], name="beta")
-        window = tf.constant(random_values("w", [1, 1, channels, channels]), dtype)
-        convolve = lambda z: tf.nn.conv2d(z, window, 1, "SAME") if layer else z  # noqa: E731
-        x = convolve(inputs)
-        y, mean, variance = norm(x, gamma, beta)
-        loss = tf.reduce_sum(t * tf.tanh(convolve(y)))
-        wanted = [each for each in (gamma, beta) if each is not None]
-        gradients = tf.gradients(loss, [x, *wanted])
-        if layer:
-            gradients[0] = tf.gradients(x, inputs, gradients[0])[0]
-        if more is not None:
-            more(x, y, gradients[0])
-        for name, value in zip(FETCHES, [y, *gradients, mean, variance]):
-            if value is not None:
-                tf.identity(value + 0 if name.startswith("of_") else tf.abs(value), name)
-    return graph.as_graph_def()
+def moments_by_squares(x, gamma, beta):
+    """The variance as the mean of squares less the square of the mean."""
+    mean = tf.reduce_mean(x, [0, 1, 2])
+    variance = tf.reduce_mean(tf.square(x), [0, 1, 2]) - tf.square(mean)
+    return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-3), mean, variance
+
+
+def divided_by_root(x, gamma, beta):
+    mean, variance = (tf.squeeze(each, [0, 1, 2]) for each in moments(x, [0, 1, 2]))
+    return (x - mean) / tf.sqrt(variance + 1e-3) * gamma + beta, mean, variance
 
 
 def rewritten(graph, mode="allow_mix_precision_bf16", fetches=None, **options):
@@ -101,39 +87,6 @@ def whys(graph, fetches=None, **options):
     return [(ops[entry.node], entry.why) for entry in ledger.missed]
 
 
-def fetches_of(graph):
-    names = {node.name for node in graph.node}
-    return [name for name in FETCHES if name in names]
-
-
-def feeds(dtype, shape=SHAPE):
-    x = 3.0 + random_values("x", shape).astype(dtype)
-    rest = {name: random_values(name, [shape[-1]]).astype(dtype) for name in ("gamma", "beta")}
-    return {"x": x, "t": random_values("t", shape).astype(dtype), **rest}
-
-
-def values_of(graph, dtype=np.float32, shape=SHAPE):
-    with tf.Graph().as_default() as built:
-        tf.import_graph_def(graph, name="")
-        placeholders = {node.name for node in graph.node if node.op == "Placeholder"}
-        fed = {f"{k}:0": v for k, v in feeds(dtype, shape).items() if k in placeholders}
-        with tf1.Session(graph=built) as session:
-            return session.run([name + ":0" for name in fetches_of(graph)], fed)
-
-
-def ran(graph, folder, shape=SHAPE, mode="allow_mix_precision_bf16"):
-    """In a session that runs this pass alone."""
-    return rewrite_and_run(
-        graph,
-        fetches_of(graph),
-        folder,
-        feeds=feeds(np.float32, shape),
-        precision_mode=mode,
-        float16_compute="native",
-        rewrites="none,trained_norms",
-    )
-
-
 def with_vectors_of_rank_4(x, gamma, beta):
     """As Keras 3 computes it if an axis is given."""
     mean, variance = (tf.squeeze(each, [0, 1, 2]) for each in moments(x, [0, 1, 2]))
@@ -153,14 +106,29 @@ def without_both(x, gamma, beta):
     return keras3(x, None, None)
 
 
-NORMS = [keras3, with_vectors_of_rank_4, without_gamma, without_beta, without_both]
+def with_reordered_factors(x, gamma, beta):
+    mean, variance = (tf.squeeze(each, [0, 1, 2]) for each in moments(x, [0, 1, 2]))
+    return beta + gamma * ((x - mean) / tf.sqrt(1e-3 + variance)), mean, variance
 
 
-def assert_exact(graph, norm, found, unknown=False, shape=SHAPE):
-    exact = values_of(graph_of(norm, tf.float64, shape, unknown), np.float64, shape)
-    for name, want, got in zip(fetches_of(graph), exact, found):
-        atol = 3e-6 * np.abs(want).max() + 1e-6
-        np.testing.assert_allclose(got, want, rtol=0, atol=atol, err_msg=name)
+def with_scale_of_one_more(x, gamma, beta):
+    """As in models whose scales begin at zero."""
+    return keras3(x, 1.0 + gamma, beta)
+
+
+NORMS = [
+    keras3,
+    with_vectors_of_rank_4,
+    without_gamma,
+    without_beta,
+    without_both,
+    through_mean,
+    by_hand,
+    moments_by_squares,
+    divided_by_root,
+    with_reordered_factors,
+    with_scale_of_one_more,
+]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -349,29 +317,34 @@ def test_a_second_derivative_reads_the_same_values():
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
 
 
-def moments_by_squares(x, gamma, beta):
-    """The variance as the mean of squares less the square of the mean."""
-    mean = tf.reduce_mean(x, [0, 1, 2])
-    variance = tf.reduce_mean(tf.square(x), [0, 1, 2]) - tf.square(mean)
-    return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-3), mean, variance
-
-
-def divided_by_root(x, gamma, beta):
+def constant_variance(x, gamma, beta):
     mean, variance = (tf.squeeze(each, [0, 1, 2]) for each in moments(x, [0, 1, 2]))
-    return (x - mean) / tf.sqrt(variance + 1e-3) * gamma + beta, mean, variance
+    constant = tf.stop_gradient(variance)
+    return tf.nn.batch_normalization(x, mean, constant, beta, gamma, 1e-3), mean, variance
+
+
+def mean_of_deviations(x, gamma, beta):
+    mean = tf.reduce_mean(x, [0, 1, 2])
+    deviation = tf.reduce_mean(tf.square(tf.abs(x - mean)) * 2.0, [0, 1, 2])
+    return tf.nn.batch_normalization(x, mean, deviation, beta, gamma, 1e-3), mean, deviation
+
+
+def of_one_scale_for_each_image(x, gamma, beta):
+    mean, variance = (tf.squeeze(each, [0, 1, 2]) for each in moments(x, [0, 1, 2]))
+    scale = tf.reduce_max(x, [1, 2, 3], keepdims=True)
+    return (x * scale - mean) * tf1.rsqrt(variance + 1e-3) * gamma + beta, mean, variance
 
 
 @pytest.mark.parametrize(
     ("norm", "why"),
     {
-        "another gradient": (through_mean, "its gradient has another form"),
-        "by hand": (by_hand, "its variance is not the mean of SquaredDifference(x, mean)"),
-        "mean of squares": (moments_by_squares, "its variance is not the mean of Squared"),
-        "divided": (divided_by_root, "its variance is not the mean of SquaredDifference(x, mean)"),
+        "no gradient of the variance": (constant_variance, "its gradient has another form"),
+        "deviation": (mean_of_deviations, "its root is not that of the variance of x"),
         "no epsilon": (
             lambda x, gamma, beta: keras3(x, gamma, beta, epsilon=0.0),
-            "its variance is not the mean of SquaredDifference(x, mean), plus an epsilon above 0",
+            "its root is not that of the variance of x, plus an epsilon above 0",
         ),
+        "no number for each channel": (of_one_scale_for_each_image, "its result is not gamma * (x"),
         "channels first": (
             lambda x, gamma, beta: keras3(x, gamma[:, None, None], None, (0, 2, 3)),
             "its mean is not that of all axes but the last of a tensor of rank 4",
@@ -391,7 +364,7 @@ def test_other_forms_stay_as_they_are_and_the_ledger_says_why(norm, why):
     low, after = rewritten(graph)
     assert after == []
     ((root, found),) = whys(graph)
-    assert root == ("Sqrt" if norm is divided_by_root else "Rsqrt")
+    assert root == "Rsqrt"
     assert found.startswith(why)
     for want, got in zip(values_of(graph, shape=shape), values_of(low, shape=shape)):
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max() + 1e-6)
@@ -429,7 +402,7 @@ def test_a_sum_in_place_of_a_difference_is_no_norm():
 
     fetches = ["y", "of_mean", "of_variance"]
     assert rewritten(graph_of(added), fetches=fetches)[1] == []
-    expected = "its result is not x * scale + (beta - mean * scale)"
+    expected = "its result is not gamma * (x - mean) * root + beta"
     assert whys(graph_of(added), fetches) == [("Rsqrt", expected)]
 
 
