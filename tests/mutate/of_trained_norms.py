@@ -7,13 +7,14 @@ from mutate.mutation import mutations_of
 _TESTS = "passes/test_trained_norms.py"
 _EXACT = f"{_TESTS}::test_values_and_gradients_are_those_of_float64"
 _OTHERS = f"{_TESTS}::test_other_forms_stay_as_they_are_and_the_ledger_says_why"
+_ANY_FORM = "passes/test_norms_in_any_form.py"
 _NO_NORMS = f"{_TESTS}::test_what_is_no_batch_norm_is_not_told_of"
 _NAMED = f"{_TESTS}::test_nodes_that_a_file_names_or_the_caller_fetches_stay"
 
 _form = mutations_of("graph_passes/fuse/trained_norm_form.cc")
 _gradient = mutations_of("graph_passes/fuse/trained_norm_gradient.cc")
-_terms = mutations_of("graph_passes/fuse/norm_terms.cc")
-_products = mutations_of("graph_passes/fuse/norm_terms.h")
+_algebra = mutations_of("graph_passes/fuse/norm_algebra.cc")
+_functions = mutations_of("graph_passes/fuse/channel_function.cc")
 _norms = mutations_of("graph_passes/fuse/trained_norms.cc")
 
 MUTATIONS = (
@@ -33,14 +34,14 @@ MUTATIONS = (
     ),
     _norms(
         "centred",
-        'Replace(norm, norm.centred, "RealDiv"',
-        'Replace(norm, norm.centred, "Mul"',
+        '== "Rsqrt" ? "RealDiv" : "Mul"',
+        '== "Rsqrt" ? "Mul" : "RealDiv"',
         "The gradient of gamma is scaled twice.",
         _EXACT,
     ),
     _norms(
         "other_gradient",
-        'if (!has_gradient && HasGradient(norm)) return "its gradient has another form";',
+        'if (norm.has_other_gradient) return "its gradient has another form";',
         "",
         "A gradient of another form reads what was fused.",
         _OTHERS,
@@ -75,22 +76,22 @@ MUTATIONS = (
     ),
     _gradient(
         "others",
-        "found.others = rest;",
+        "norm_->others = std::move(others);",
         "",
         "The gradient from what else reads x is lost.",
         f"{_TESTS}::test_a_norm_whose_terms_were_added_to_others_is_fused",
     ),
     _form(
         "epsilon",
-        "!(found.epsilon > 0)",
+        "!(norm->epsilon > 0)",
         "false",
         "A norm without an epsilon is fused.",
         _OTHERS,
     ),
     _form(
         "weights",
-        "return !IsWeight(norm->x);",
-        "return true;",
+        "return !YieldsWeight(view_.node(of.node).op()) &&",
+        "return",
         "Standardized weights are told of as a batch norm.",
         _NO_NORMS,
     ),
@@ -108,32 +109,81 @@ MUTATIONS = (
         "An RMS norm is told of as a batch norm.",
         _NO_NORMS,
     ),
-    _terms(
+    _form(
+        "statistics",
+        "!of_variance->Equals(algebra.variance())",
+        "false",
+        "What is no variance of x counts as one.",
+        _OTHERS,
+    ),
+    _form(
+        "apart",
+        "if (view_.num_fanin(sum) != 2) break;",
+        "break;",
+        "A norm whose terms were added to others is not found.",
+        f"{_TESTS}::test_a_norm_whose_terms_were_added_to_others_is_fused",
+    ),
+    _norms(
+        "circle",
+        "if (Needs(inputs, {norm.mean, norm.variance})) return true;",
+        "",
+        "The fused op needs what it yields.",
+        f"{_TESTS}::test_a_scale_that_comes_from_the_mean_is_not_taken_in",
+    ),
+    _gradient(
+        "of_another_norm",
+        "function == nullptr || !function->is_of_dy",
+        "function == nullptr",
+        "The gradient of another norm of x is taken for a part of this one's.",
+        f"{_TESTS}::test_of_two_norms_of_one_tensor_one_is_fused",
+    ),
+    _gradient(
+        "negative",
+        'if (view_.node(other.node).op() == "Neg")',
+        "if (false)",
+        "The gradient of a difference with the sign turned is not found.",
+        _ANY_FORM,
+    ),
+    _algebra(
         "axes",
-        "return axes == std::vector<int64_t>{0, 1, 2};",
-        "return true;",
+        "if (axes != std::vector<int64_t>{0, 1, 2}) return false;",
+        "",
         "A norm over other axes is fused.",
         _OTHERS,
     ),
-    _products(
+    _algebra(
+        "any_batch",
+        "&& (IsSpread(tensor) || IsReshapedToOnes(tensor));",
+        "&& IsSpread(tensor);",
+        "The gradient of a mean without axes of size 1 is not found in any batch.",
+        _ANY_FORM,
+    ),
+    _algebra(
+        "not_broadcast",
+        'return view_.node(axes).op() == "BroadcastGradientArgs" &&',
+        "return false &&",
+        "The gradient of a product with itself is not found in any batch.",
+        _ANY_FORM,
+    ),
+    _functions(
+        "factor",
+        "constexpr double kRounding = 1e-5;",
+        "constexpr double kRounding = 10;",
+        "A gradient with another factor counts.",
+        f"{_TESTS}::test_a_gradient_of_another_factor_is_another_form",
+    ),
+    _functions(
         "sign",
-        "if (both != 1 || !is_first(first.node)",
-        "if (!is_first(first.node)",
+        "factor * b.terms[term][point];",
+        "std::fabs(factor) * b.terms[term][point];",
         "A sum with the mean counts as a difference.",
         f"{_TESTS}::test_a_sum_in_place_of_a_difference_is_no_norm",
     ),
-    _gradient(
-        "control_input",
-        "        norm->inner.insert(inputs[0].node);\n",
+    _functions(
+        "power",
+        "if (power == 2) return Function::Product(of, of, result);",
         "",
-        "The gradient that was replaced stays, because a number waits for it.",
-        f"{_TESTS}::test_the_factor_of_the_gradient_that_waits_for_another_part_goes_too",
-    ),
-    _gradient(
-        "share",
-        "std::fabs(spread.factor * norm.places - times) <= kRounding * times",
-        "spread.factor > 0",
-        "A gradient with another factor counts.",
-        f"{_TESTS}::test_a_gradient_of_another_factor_is_another_form",
+        "A square that is written as a power is none.",
+        _ANY_FORM,
     ),
 )

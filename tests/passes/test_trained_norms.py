@@ -306,6 +306,19 @@ def second(x, y, gradient):
     tf.identity(tf.gradients(tf.reduce_sum(tf.square(gradient)), x)[0], "second")
 
 
+def test_a_scale_that_comes_from_the_mean_is_not_taken_in():
+    """The fused op would need what it yields."""
+    need_kernels("bfloat16", *FUSED)
+
+    def of_its_mean(x, gamma, beta):
+        mean, variance = (tf.squeeze(each, [0, 1, 2]) for each in moments(x, [0, 1, 2]))
+        return (x - mean) * tf1.rsqrt(variance + 1e-3) * tf.exp(mean) + beta, mean, variance
+
+    graph = tf1.graph_util.extract_sub_graph(graph_of(of_its_mean), ["y"])
+    assert rewritten(graph)[1] == []
+    assert whys(graph) == [("Rsqrt", "gamma or beta comes from its mean or variance")]
+
+
 def test_a_second_derivative_reads_the_same_values():
     need_kernels("bfloat16", *FUSED)
     graph = graph_of(keras3, more=second)
