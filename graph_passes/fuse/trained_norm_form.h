@@ -35,8 +35,8 @@ struct TrainedNorm {
   // The gradient, if `dx` is not kNone.
   OutputPort dy{kNone, 0};
   int dx = kNone;
-  // The nodes that yield dgamma, dbeta and c.
-  std::vector<int> scaled, sums, centred;
+  // The nodes that yield dgamma and dbeta.
+  std::vector<int> scaled, sums;
   // What `dx` adds besides, where something else reads x.
   std::vector<OutputPort> others;
   // If dx is summed up in a temporary variable: the nodes that make and change it.

@@ -142,7 +142,7 @@ class Reader {
     return *dx == reader ? std::vector<OutputPort>() : terms;
   }
 
-  // Finds the first nodes that yield dgamma, dbeta and c.
+  // Finds the first nodes that yield dgamma and dbeta.
   void ReadParameters(NormAlgebra* algebra) {
     Function scaled;
     Function::Product(*algebra->Of({norm_->root, 0}), algebra->centred_sum(), &scaled);
@@ -164,7 +164,6 @@ class Reader {
       };
       if (is_first(scaled)) norm_->scaled.push_back(id);
       if (is_first(algebra->sum_of_dy())) norm_->sums.push_back(id);
-      if (is_first(algebra->centred_sum())) norm_->centred.push_back(id);
     }
   }
 

@@ -81,7 +81,7 @@ class Writer {
       if (!IsVector(site_.Shape({norm.shift, 0}), norm.input.channels)) return NoVector(norm.shift);
     }
     if (has_gradient) changed.push_back(norm.dx);
-    for (const std::vector<int>* vectors : {&norm.scaled, &norm.sums, &norm.centred}) {
+    for (const std::vector<int>* vectors : {&norm.scaled, &norm.sums}) {
       changed.insert(changed.end(), vectors->begin(), vectors->end());
     }
     for (int id : changed) {
@@ -97,7 +97,7 @@ class Writer {
         return absl::StrCat(Name(id), " is fetched");
       }
     }
-    for (int id : {norm.mean, norm.variance, norm.root}) {
+    for (int id : {norm.mean, norm.variance}) {
       if (!IsVector(site_.Shape({id, 0}), norm.input.channels)) return NoVector(id);
     }
     if (IsCircle(norm)) return "gamma or beta comes from its mean or variance";
@@ -301,15 +301,8 @@ class Writer {
     }
     BecomeFusedNorm(kGradient, norm.epsilon, true, gradient);
     const std::string name = gradient->name();
-    const std::string scaled = absl::StrCat(name, ":1");
-    for (int id : norm.scaled) Become(id, norm, scaled, nodes, out);
+    for (int id : norm.scaled) Become(id, norm, absl::StrCat(name, ":1"), nodes, out);
     for (int id : norm.sums) Become(id, norm, absl::StrCat(name, ":2"), nodes, out);
-    // c is dgamma / r.
-    const char* const undo = view_.node(norm.root).op() == "Rsqrt" ? "RealDiv" : "Mul";
-    for (int id : norm.centred) {
-      Replace(norm, id, undo, {Shaped(id, norm, scaled, nodes), RootLike(id, norm, nodes)},
-              out->mutable_node(id));
-    }
     state_->rewrites.push_back({kPass, Name(norm.dx), view_.node(norm.dx).op(), kGradient});
   }
 
@@ -323,15 +316,6 @@ class Writer {
       if (name != node.name()) names.push_back(name);
     }
     return names;
-  }
-
-  // The root in the shape of what a node yields.
-  std::string RootLike(int id, const TrainedNorm& norm, FlatNodes* nodes) const {
-    const int rank = site_.Shape({id, 0}).dims();
-    if (site_.Shape({norm.root, 0}).dims() == rank) return Name(norm.root);
-    std::vector<int64_t> shape(rank, 1);
-    shape.back() = norm.input.channels;
-    return nodes->Reshape(absl::StrCat(Name(id), "/npu_root"), OutputPort{norm.root, 0}, shape);
   }
 
   // Deletes what no other node needs any more.

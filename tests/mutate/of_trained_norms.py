@@ -20,7 +20,7 @@ _norms = mutations_of("graph_passes/fuse/trained_norms.cc")
 MUTATIONS = (
     _norms(
         "biased",
-        "(norm.places - 1.0) / norm.places",
+        "(norm.input.places - 1.0) / norm.input.places",
         "1.0",
         "The moving variance is that of n - 1 places.",
         _EXACT,
@@ -32,11 +32,11 @@ MUTATIONS = (
         "The moving variance is that of n - 1 places if the batch is not known.",
         _EXACT,
     ),
-    _norms(
-        "centred",
-        '== "Rsqrt" ? "RealDiv" : "Mul"',
-        '== "Rsqrt" ? "Mul" : "RealDiv"',
-        "The gradient of gamma is scaled twice.",
+    _gradient(
+        "scaled",
+        "if (is_first(scaled)) norm_->scaled.push_back(id);",
+        "",
+        "The gradient of gamma is computed from single ops.",
         _EXACT,
     ),
     _norms(
@@ -58,7 +58,7 @@ MUTATIONS = (
         "if (name != node.name()) names.push_back(name);",
         "",
         "A node is deleted that another is colocated with.",
-        f"{_TESTS}::test_a_second_application_changes_nothing",
+        f"{_TESTS}::test_a_node_that_another_one_is_colocated_with_stays",
     ),
     _norms(
         "sums",

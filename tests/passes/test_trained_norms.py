@@ -397,6 +397,18 @@ def test_nodes_that_a_file_names_or_the_caller_fetches_stay():
     assert whys(graph, mixlist_edits=edits) == [("Rsqrt", kept)]
 
 
+def test_a_node_that_another_one_is_colocated_with_stays():
+    need_kernels("bfloat16", *FUSED)
+    graph = graph_of(keras3)
+    (squares,) = (node.name for node in graph.node if node.op == "SquaredDifference")
+    (mean,) = (node for node in graph.node if node.name == "of_mean")
+    mean.attr["_class"].list.s.append(f"loc:@{squares}".encode())
+    low, after = rewritten(graph)
+    assert after == FUSED
+    assert squares in {node.name for node in low.node}
+    assert_exact(low, keras3, values_of(low))
+
+
 def test_a_second_application_changes_nothing():
     need_kernels("bfloat16", *FUSED)
     low, _ = rewritten(graph_of(keras3, layer=True))
