@@ -325,10 +325,23 @@ NPU_PRECISION_EXPORT char* NpuPrecisionTakeSaturations() {
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
-// From now on, graphs that are prepared to run are watched, and each every_n_steps-th run of a
-// graph is recorded. `watch` is 1, lowered tensors, or 2, all floats.
-NPU_PRECISION_EXPORT void NpuPrecisionOpenFlight(int watch, int every_n_steps) {
-  npu_precision::FlightStore::Get().Open(static_cast<npu_precision::Watch>(watch), every_n_steps);
+// From now on, graphs that are prepared to run are watched. `watch` is 1, lowered tensors, or 2,
+// all floats; `selection` is JSON with the members of FlightSelection.
+NPU_PRECISION_EXPORT void NpuPrecisionOpenFlight(int watch, const char* selection) {
+  Json::Value given;
+  std::istringstream stream(selection);
+  Json::parseFromStream(Json::CharReaderBuilder(), stream, &given, nullptr);
+  npu_precision::FlightSelection read;
+  read.first = given["first"].asInt64();
+  read.last = given["last"].asInt64();
+  read.every_n_steps = given["every_n_steps"].asInt();
+  for (const Json::Value& scope : given["scopes"]) read.scopes.push_back(scope.asString());
+  read.statistics = given["statistics"].asBool();
+  read.stops = given["stops"].asBool();
+  for (const std::string& graph : given["before"].getMemberNames()) {
+    read.before[std::stoi(graph)] = given["before"][graph].asInt64();
+  }
+  npu_precision::FlightStore::Get().Open(static_cast<npu_precision::Watch>(watch), std::move(read));
 }
 
 NPU_PRECISION_EXPORT void NpuPrecisionCloseFlight() { npu_precision::FlightStore::Get().Close(); }

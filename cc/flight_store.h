@@ -7,33 +7,31 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "cc/tensor_counts.h"
 #include "graph_passes/analysis/watched_tensors.h"
 #include "include/json/json.h"
+#include "tensorflow/core/lib/core/status.h"
 
 namespace npu_precision {
 
-enum class Fault { kNone = 0, kOverflow = 1, kInfinity = 2, kNan = 3 };
-
-// The counts of a tensor in one step, or in all iterations of its loop.
-struct TensorCounts {
-  // The largest finite magnitude.
-  float largest = 0;
-  long long elements = 0, zeros = 0, infinities = 0, nans = 0;
-  // `over`: finite values that the low type would make infinite. `under`: values below its normal
-  // numbers, but not zero.
-  long long over = 0, under = 0;
-  // The first iteration in which a value was infinite, NaN or over, or -1; and the worst kind of
-  // value in it.
-  long long first_iteration = -1;
-  Fault fault = Fault::kNone;
-
-  Fault Worst() const;
-  void Add(const TensorCounts& other, long long iteration);
+// What an open recorder records.
+struct FlightSelection {
+  // Of the runs of a graph from `first` to `last`, counted from 0: the first of every so many.
+  long long first = 0, last = std::numeric_limits<long long>::max();
+  int every_n_steps = 1;
+  std::vector<std::string> scopes;  // of the tensors; all tensors if it is empty
+  bool statistics = false;
+  // Whether a step fails where a value is not finite.
+  bool stops = false;
+  // By graph: its runs before another recorder took over for a while.
+  std::map<int, long long> before;
 };
 
 // The watched tensors of one running graph, and their counts in its last steps.
@@ -42,9 +40,11 @@ class WatchedGraph {
   WatchedGraph(int number, std::vector<WatchedTensor> tensors, std::vector<LoweredNode> lowered);
 
   // Whether the step is recorded. A step is a run of the graph; TensorFlow gives it a unique
-  // number.
-  bool Records(long long step_id);
-  void Add(long long step_id, int tensor, const TensorCounts& counts, long long iteration);
+  // number. With a tensor: whether that is recorded in the step.
+  bool Records(long long step_id, int tensor = -1);
+  // Returns an error if the step stops here.
+  tensorflow::Status Add(long long step_id, int tensor, const TensorCounts& counts,
+                         long long iteration);
 
  private:
   friend class FlightStore;
@@ -57,9 +57,11 @@ class WatchedGraph {
 
   // These are called with mutex_ held.
   void Begin(long long recording);
-  bool RecordsNew(long long step_id, int every_n_steps);
+  void Choose();
+  bool RecordsNew(long long step_id);
   void End(Step step);
   Json::Value Drain(bool all);
+  Json::Value Recorded(const Step& step) const;
   Json::Value Description() const;
   Json::Value Lowered() const;
 
@@ -70,6 +72,9 @@ class WatchedGraph {
   std::atomic<long long> idle_{-1};
   std::mutex mutex_;
   long long recording_ = 0;  // the number of the store's recording that the members below belong to
+  std::shared_ptr<const FlightSelection> selection_ = std::make_shared<FlightSelection>();
+  std::vector<bool> is_chosen_;  // by tensor
+  std::vector<int> chosen_;
   bool described_ = false;
   long long steps_ = 0, dropped_ = 0;
   std::deque<long long> recent_;  // steps that are known
@@ -81,9 +86,10 @@ class FlightStore {
   static FlightStore& Get();
 
   // Starts a recording. Graphs that are prepared to run from now on are watched.
-  void Open(Watch watch, int every_n_steps);
+  void Open(Watch watch, FlightSelection selection);
   void Close();
   Watch watch() const { return watch_.load(std::memory_order_relaxed); }
+  std::shared_ptr<const FlightSelection> selection() const { return std::atomic_load(&selection_); }
 
   // Returns the number by which a kernel finds the graph.
   int AddGraph(std::vector<WatchedTensor> tensors, std::vector<LoweredNode> lowered);
@@ -97,7 +103,7 @@ class FlightStore {
  private:
   friend class WatchedGraph;
   std::atomic<Watch> watch_{Watch::kNothing};
-  std::atomic<int> every_n_steps_{1};
+  std::shared_ptr<const FlightSelection> selection_ = std::make_shared<FlightSelection>();
   std::atomic<long long> recording_{0};
   std::mutex mutex_;
   std::deque<std::shared_ptr<WatchedGraph>> graphs_;

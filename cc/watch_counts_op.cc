@@ -78,7 +78,7 @@ class WatchCountsKernel : public tensorflow::OpKernel {
       counts.over = counted(tensor, kOver);
       const int bits = counted(tensor, kLargestBits);
       std::memcpy(&counts.largest, &bits, sizeof(bits));
-      graph_->Add(step_id, tensor, counts, context->frame_iter().iter_id);
+      OP_REQUIRES_OK(context, graph_->Add(step_id, tensor, counts, context->frame_iter().iter_id));
     }
   }
 

@@ -1,6 +1,7 @@
 #include "cc/watch_op.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -96,10 +97,25 @@ T FromBits(const void* bits) {
   return value;
 }
 
+template <typename T>
+TensorStatistics StatisticsOf(const T* values, long long size) {
+  TensorStatistics statistics;
+  for (long long i = 0; i < size; ++i) {
+    const float value = static_cast<float>(values[i]);
+    if (!std::isfinite(value)) continue;
+    statistics.sum += value;
+    statistics.squares += static_cast<double>(value) * value;
+    statistics.magnitudes += std::fabs(value);
+    statistics.least = std::min(statistics.least, value);
+    statistics.most = std::max(statistics.most, value);
+  }
+  return statistics;
+}
+
 // Counts on the threads of `workers`, or on this one if there are none.
 template <typename T, typename Bits>
 TensorCounts CountAll(const Tensor& input, tensorflow::thread::ThreadPool* workers,
-                      const Limits<Bits>& limits) {
+                      const Limits<Bits>& limits, bool statistics) {
   const auto* values = reinterpret_cast<const Bits*>(input.tensor_data().data());
   std::mutex mutex;
   TensorCounts all;
@@ -107,6 +123,10 @@ TensorCounts CountAll(const Tensor& input, tensorflow::thread::ThreadPool* worke
     Bits most = 0;
     TensorCounts counts = Count<Bits>(values + begin, end - begin, limits, &most);
     counts.largest = static_cast<float>(FromBits<T>(&most));
+    if (statistics) {
+      const T* numbers = reinterpret_cast<const T*>(input.tensor_data().data());
+      counts.statistics = StatisticsOf(numbers + begin, end - begin);
+    }
     std::lock_guard<std::mutex> lock(mutex);
     all.Add(counts, 0);
   };
@@ -131,25 +151,27 @@ class Recorded {
 
   // Another recorder that opened meanwhile may have released the graph. That is not an error.
   bool Records(const OpKernelContext& context) const {
-    return graph_ != nullptr && graph_->Records(context.step_id());
+    return graph_ != nullptr && graph_->Records(context.step_id(), tensor_);
   }
 
-  // Adds the counts of `values`, which are in the host's memory.
+  // Adds the counts of `values`, which are in the host's memory. Fails if the step stops here.
   void Add(const Tensor& values, tensorflow::thread::ThreadPool* workers,
            OpKernelContext* context) const {
-    graph_->Add(context->step_id(), tensor_, CountOf(values, workers),
-                context->frame_iter().iter_id);
+    context->SetStatus(graph_->Add(context->step_id(), tensor_, CountOf(values, workers),
+                                   context->frame_iter().iter_id));
   }
 
  private:
   TensorCounts CountOf(const Tensor& values, tensorflow::thread::ThreadPool* workers) const {
+    const bool statistics = FlightStore::Get().selection()->statistics;
     switch (values.dtype()) {
       case tensorflow::DT_HALF:
-        return CountAll<Eigen::half>(values, workers, LimitsOf(0x7c00, 0x0400));
+        return CountAll<Eigen::half>(values, workers, LimitsOf(0x7c00, 0x0400), statistics);
       case tensorflow::DT_BFLOAT16:
-        return CountAll<tensorflow::bfloat16>(values, workers, LimitsOf(0x7f80, 0x0080));
+        return CountAll<tensorflow::bfloat16>(values, workers, LimitsOf(0x7f80, 0x0080),
+                                              statistics);
       default:
-        return CountAll<float>(values, workers, LimitsOfFloat(low_type_));
+        return CountAll<float>(values, workers, LimitsOfFloat(low_type_), statistics);
     }
   }
 
@@ -179,7 +201,7 @@ class WatchKernel : public tensorflow::OpKernel {
 };
 
 // Where a GPU has the tensor, a recorded step copies it to the host. Other steps launch nothing and
-// wait for nothing. What goes wrong is not recorded, and changes no result.
+// wait for nothing. What cannot be copied is not recorded, and changes no result.
 class WatchGpuKernel : public tensorflow::AsyncOpKernel {
  public:
   explicit WatchGpuKernel(tensorflow::OpKernelConstruction* context)

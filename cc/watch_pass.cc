@@ -133,6 +133,20 @@ bool Computes(const Watched& watched) {
   });
 }
 
+// Where a step stops, no reader has computed a fault of its own. A Merge would wait for ever: the
+// first iteration of its loop has no such tensor.
+void LetReadersWait(const Node& node, int port, Node* watch, Graph* graph) {
+  std::set<Node*> readers;
+  for (const tensorflow::Edge* edge : node.out_edges()) {
+    if (!edge->IsControlEdge() && edge->src_output() == port) readers.insert(edge->dst());
+  }
+  for (Node* reader : readers) {
+    if (reader->IsOp() && !reader->IsMerge() && reader->type_string() != kWatchOp) {
+      graph->AddControlEdge(watch, reader);
+    }
+  }
+}
+
 Status AddWatch(int graph_number, int tensor_number, const WatchedTensor& tensor, Node* node,
                 Graph* graph) {
   tensorflow::NodeDef def;
@@ -148,6 +162,7 @@ Status AddWatch(int graph_number, int tensor_number, const WatchedTensor& tensor
   Node* watch = graph->AddNode(std::move(def), &status);
   TF_RETURN_IF_ERROR(status);
   watch->set_assigned_device_name(tensor.device);
+  if (FlightStore::Get().selection()->stops) LetReadersWait(*node, tensor.port, watch, graph);
   graph->AddEdge(node, tensor.port, watch, 0);
   graph->AddControlEdge(watch, graph->sink_node());
   return Status();

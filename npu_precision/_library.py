@@ -11,7 +11,7 @@ import functools
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 try:
@@ -108,7 +108,7 @@ def _load() -> ctypes.CDLL:
         library.NpuPrecisionSetCollectiveAgreement.restype = None
         library.NpuPrecisionCanReduce.argtypes = [ctypes.c_int, ctypes.c_int]
         library.NpuPrecisionCanReduce.restype = ctypes.c_int
-        library.NpuPrecisionOpenFlight.argtypes = [ctypes.c_int, ctypes.c_int]
+        library.NpuPrecisionOpenFlight.argtypes = [ctypes.c_int, ctypes.c_char_p]
         library.NpuPrecisionOpenFlight.restype = None
         library.NpuPrecisionCloseFlight.argtypes = []
         library.NpuPrecisionCloseFlight.restype = None
@@ -399,15 +399,15 @@ def can_reduce(dtype: int, has_gpu: bool) -> bool:
 _WATCHES = {"lowered": 1, "all": 2}
 
 
-def open_flight(watch: str, every_n_steps: int) -> None:
+def open_flight(watch: str, selection: Mapping[str, Any]) -> None:
     """Watches tensors of the graphs that TensorFlow makes ready to run from now on.
 
     Args:
         watch: "lowered", what is computed in a low type or rounded to one; "all", all floats of up
             to 32 bits.
-        every_n_steps: records the first of every so many runs of a graph.
+        selection: the members of FlightSelection in cc/flight_store.h.
     """
-    _LIBRARY.NpuPrecisionOpenFlight(_WATCHES[watch], every_n_steps)
+    _LIBRARY.NpuPrecisionOpenFlight(_WATCHES[watch], json.dumps(selection).encode())
 
 
 def close_flight() -> None:
@@ -426,8 +426,9 @@ def drain_flight(finished: bool) -> list[dict[str, Any]]:
         "dropped", how many steps found no memory to be recorded in; "recorded", an entry per step:
         "step", and lists with an element per tensor: "largest" finite magnitude, "elements",
         "zeros", "over", "under", "infinities", "nans", "iteration" and "fault", as in
-        cc/flight_store.h; the first time, "tensors", each with "node", "op", "port", "device",
-        "dtype", "low_type", "place" and "loop", as in graph_passes/analysis/watched_tensors.h.
+        cc/tensor_counts.h; and "statistics", lists by their names, if they are asked for. The first
+        time, "tensors", each with "node", "op", "port", "device", "dtype", "low_type", "place" and
+        "loop", as in graph_passes/analysis/watched_tensors.h.
     """
     text = _text(_LIBRARY.NpuPrecisionDrainFlight, finished)
     assert text is not None

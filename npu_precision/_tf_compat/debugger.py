@@ -43,14 +43,11 @@ class WatchedTensor:
     _datum: Any
 
     def value(self) -> np.ndarray[Any, Any] | None:
-        """The numbers, bfloat16 as float32; None for strings, handles and missing values."""
+        """The numbers; None for strings, handles and missing values."""
         value = self._datum.get_tensor()
-        if not isinstance(value, np.ndarray):
+        if not isinstance(value, np.ndarray) or value.dtype.hasobject:
             return None
-        if value.dtype == tf.bfloat16.as_numpy_dtype:
-            # NumPy's files know no bfloat16; float32 holds all of its values.
-            return value.astype(np.float32)
-        return None if value.dtype.hasobject else value
+        return value
 
 
 class WatchedRun:

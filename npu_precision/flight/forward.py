@@ -15,6 +15,7 @@ from npu_precision.flight.tensor_watch import WatchedGraph, WatchedStep
 
 # The largest finite numbers of the types.
 LARGEST = {"float16": 65504.0, "bfloat16": 3.38953139e38, "float32": 3.40282347e38}
+STATISTICS = ("mean", "deviation", "norm_l1", "norm_l2", "least", "most")
 _MOST_NAMES = 20
 # Each end of a drift is the median of so many recorded steps.
 _FEW = 3
@@ -119,6 +120,8 @@ class GraphRecord:
             "not_finite_count": len(bad),
             "not_finite": bad[:_MOST_NAMES],
         }
+        if "mean" in counts:
+            event["statistics"] = {name: list(map(_exact, counts[name])) for name in STATISTICS}
         if bad:
             event["first"] = self._where(step, bad[0])
             nans = [index for index in bad if counts["nans"][index]]
@@ -223,6 +226,10 @@ def describe(where: dict[str, Any]) -> str:
     what = f"overflow of {where['low_type']}" if where["value"] == "overflow" else where["value"]
     iteration = f", iteration {where['iteration']}" if "iteration" in where else ""
     return f"{what} in {where['node']} ({where['op']}{iteration})"
+
+
+def _exact(value: float) -> float | None:
+    return None if math.isnan(value) else float(f"{value:.7g}")
 
 
 def _short(value: float) -> float:

@@ -270,4 +270,13 @@ def _table(graph: GraphLog) -> dict[str, Any]:
         for tensor in order
     ]
     headings = ["tensor", "op type", "range of", "largest", "most over", "most under", "most NaN"]
+    last = graph.steps[-1].get("statistics")
+    if last is not None:
+        headings += ["last mean", "last deviation"]
+        for row, tensor in zip(rows, order):
+            row += [_told_number(last[name][tensor]) for name in ("mean", "deviation")]
     return sections.table(headings, rows, numbers_from=3, of=len(about["tensors"]))
+
+
+def _told_number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"

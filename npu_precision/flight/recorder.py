@@ -8,7 +8,7 @@ import math
 import os
 import pathlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,10 @@ from npu_precision import _errors
 from npu_precision.flight import guarded
 from npu_precision.flight.forward import GraphRecord
 from npu_precision.flight.log import FlightLog
+from npu_precision.flight.selection import every, of_arguments
 from npu_precision.flight.tensor_watch import WATCHES, TensorWatch, WatchedStep
 from npu_precision.hccl import ranks
-from npu_precision.loss_scaling import observed_gradients, strategies
+from npu_precision.loss_scaling import observed_gradients
 from npu_precision.loss_scaling.observed_gradients import Counts, Site
 
 _LOGGER = logging.getLogger("npu_precision")
@@ -57,27 +58,53 @@ class FlightRecorder:
 
     Args:
         folder: created if it does not exist; lines are added to those of earlier runs.
-        every_n_steps: one in so many steps is recorded.
+        every_n_steps: one in so many steps is recorded; 100 by default.
         watch: "lowered"; "all", for tensors of float32 too, and what the graph reads; None, for
             gradients alone.
+        steps: instead of every_n_steps, the steps to record, counted from 0 for each graph: as
+            range(500, 600), or range(500, 1000, 10).
+        scopes: only tensors in these scopes of the model are recorded, as ["encoder/layer_3"]: the
+            parts of a scope are parts of the tensor's name, one after the other.
+        statistics: whether the mean, the standard deviation, the sum of magnitudes, the Euclidean
+            norm, the least and the largest of a tensor's finite values are recorded too. Not of
+            tensors within functions that XLA compiles.
+        stop_at_infinity: whether a step fails with InvalidArgumentError where the first value is
+            not finite, or becomes infinite in its low type. Steps that are not recorded do not;
+            without every_n_steps and steps, each is. With loss scaling, gradients that overflow
+            stop it too.
 
     Raises:
-        ValueError: every_n_steps is not a whole number of at least 1, or watch is another value.
+        ValueError: every_n_steps is not a whole number of at least 1, steps is no range of at least
+            one step that counts up from 0 or more, both are given, or another value is none of
+            those above.
         OSError: the folder cannot be written to.
     """
 
     def __init__(
         self,
         folder: str | os.PathLike[str],
-        every_n_steps: int = 100,
+        every_n_steps: int | None = None,
         watch: str | None = "lowered",
+        *,
+        steps: range | None = None,
+        scopes: Sequence[str] = (),
+        statistics: bool = False,
+        stop_at_infinity: bool = False,
     ) -> None:
-        strategies.check_count("every_n_steps", every_n_steps)
         if not isinstance(folder, (str, os.PathLike)):
             raise ValueError(f"folder: got {_errors.got(folder)}, expected str or os.PathLike")
         if watch is not None and watch not in WATCHES:
             expected = ", ".join(map(repr, WATCHES))
             raise ValueError(f"watch: got {_errors.got(watch)}, expected {expected} or None")
+        selection = of_arguments(every_n_steps, steps, scopes, statistics, stop_at_infinity)
+        of_tensors = {
+            "scopes": scopes,
+            "statistics": statistics,
+            "stop_at_infinity": stop_at_infinity,
+        }
+        for name, value in of_tensors.items():
+            if watch is None and value:
+                raise ValueError(f"{name}: it is about tensors, and watch=None records none")
         where = ranks.current()
         self._rank = {"rank": where.rank} if where.size > 1 else {}
         folder = pathlib.Path(folder, f"rank_{where.rank}") if self._rank else folder
@@ -88,12 +115,13 @@ class FlightRecorder:
             raise OSError(
                 f"FlightRecorder: cannot write to folder {str(folder)!r}: {reason}"
             ) from error
-        self._every_n_steps = every_n_steps
-        self._watch = TensorWatch(watch, every_n_steps, self._see_step) if watch else None
+        self._selection = selection
+        self._watch = TensorWatch(watch, selection, self._see_step) if watch else None
         self._graphs: dict[int, GraphRecord] = {}
         self._lock = threading.Lock()
         self._is_open, self._was_entered = True, False
         self._in_trials = False
+        # By the source of gradients.
         self._steps: collections.Counter[str] = collections.Counter()
         self._overflows: collections.Counter[str] = collections.Counter()
         self._last_overflow: dict[str, dict[str, Any]] = {}
@@ -110,7 +138,11 @@ class FlightRecorder:
         if self._watch is not None:
             self._watch.__enter__()
         self._was_entered = True
-        self._add({"event": "start", "every_n_steps": self._every_n_steps}, {})
+        recorded = self._selection.steps
+        start: dict[str, Any] = {"event": "start", "every_n_steps": recorded.step}
+        if recorded != every(recorded.step):
+            start["steps"] = [recorded.start, recorded.stop]
+        self._add(start, {})
         observed_gradients.add_observer(self)
         guarded.add_recorder(self)
         return self
@@ -148,16 +180,26 @@ class FlightRecorder:
                     f"  all zero, {last['all_zero_count']} of {last['gradients']}: "
                     f"{', '.join(last['all_zero'])}"
                 )
-        return "\n".join(lines) or _NOTHING
+        tensors = [
+            tensor.node for record in self._graphs.values() for tensor in record.graph.tensors
+        ]
+        empty = [
+            f"scopes: no recorded tensor is in {scope!r}"
+            for scope in self._selection.scopes
+            if not any(f"/{scope}/" in f"/{name}/" for name in tensors)
+        ]
+        return "\n".join((lines or [_NOTHING]) + empty)
 
     def see(self, site: Site, scale: float, counts: Counts) -> None:
-        """Counts a step, and records it if it overflows or is one in every_n_steps."""
+        """Counts a step, and records it if it is one in every_n_steps, or overflows in between."""
         with self._lock:
             if not self._is_open:
                 return
             step = self._steps[site.source]
             self._steps[site.source] += 1
-            if counts.kinds.any() or step % self._every_n_steps == 0:
+            recorded = self._selection.steps
+            is_within = recorded.start <= step < recorded.stop
+            if step in recorded or (is_within and counts.kinds.any()):
                 self._write(site, step, scale, counts)
 
     def see_trials(self, begin: bool) -> None:

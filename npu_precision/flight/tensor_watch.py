@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from npu_precision import _library
+from npu_precision.flight.selection import Selection, every
 from npu_precision.session import functions
 
 # The interval at which counts are taken, so that memory stays bounded.
@@ -79,7 +80,9 @@ class WatchedStep(NamedTuple):
             "infinities", "nans"; "over", finite values that the low type makes infinite; "under",
             those below its normal numbers, except zeros; "iteration" of its loop in which a value
             was first over or not finite, or -1, and "fault", the kind: 1, over; 2, an infinity; 3,
-            a NaN. A tensor that was not computed has no elements.
+            a NaN. A tensor that was not computed has no elements. With statistics, of the finite
+            values: "mean", "deviation", "norm_l1", "norm_l2", "least" and "most"; NaN if there is
+            no finite value, and within what XLA compiles.
     """
 
     graph: WatchedGraph
@@ -119,7 +122,8 @@ class TensorWatch:
     Args:
         watch: "lowered", what is computed in a low type or rounded to one; "all", all floats of up
             to 32 bits, and what the graph reads.
-        every_n_steps: records the first of every so many runs of a graph.
+        selection: the steps and tensors to record; or a number, to record the first of every so
+            many runs of a graph.
         see: called with each recorded step, from a thread of the watch, or from flush().
         takes_over: whether another open watch pauses until this one is closed.
         is_diagnosis: whether graphs are prepared without TensorFlow's remapper, so that each op has
@@ -129,17 +133,18 @@ class TensorWatch:
     def __init__(
         self,
         watch: str,
-        every_n_steps: int,
+        selection: Selection | int,
         see: Callable[[WatchedStep], None],
         takes_over: bool = False,
         is_diagnosis: bool = False,
     ) -> None:
-        self._watch, self._every_n_steps, self._see = watch, every_n_steps, see
+        if isinstance(selection, int):
+            selection = Selection(every(selection))
+        self._watch, self._selection, self._see = watch, selection, see
         self._takes_over, self._is_diagnosis = takes_over, is_diagnosis
         self._graphs: dict[int, WatchedGraph] = {}
-        # By graph: its runs, its runs before another watch took over, and its steps without memory.
+        # By graph: its runs, and its steps without memory.
         self._steps: dict[int, int] = {}
-        self._before: dict[int, int] = {}
         self._dropped: collections.Counter[int] = collections.Counter()
         self._lock = threading.Lock()
         self._waits = True
@@ -183,9 +188,10 @@ class TensorWatch:
 
     def _begin(self) -> None:
         with self._lock:
-            self._before = dict(self._steps)
-            _library.open_flight(self._watch, self._every_n_steps)
-            functions.make_ready_anew(WATCHES.index(self._watch) + 1, self._is_diagnosis)
+            selection = {**self._selection.members(), "before": self._steps}
+            _library.open_flight(self._watch, selection)
+            number = WATCHES.index(self._watch) + 1 + len(WATCHES) * self._selection.stops
+            functions.make_ready_anew(number, self._is_diagnosis)
             self._waits = False
 
     def _pause(self) -> None:
@@ -225,11 +231,10 @@ class TensorWatch:
                 number = each["graph"]
                 if "tensors" in each:
                     self._graphs[number] = _graph(number, each)
-                before = self._before.get(number, 0)
-                self._steps[number] = before + each["steps"]
+                self._steps[number] = each["steps"]
                 self._dropped[number] = each["dropped"]
                 for recorded in each["recorded"]:
-                    self._see(_step(self._graphs[number], before, recorded))
+                    self._see(_step(self._graphs[number], recorded))
 
 
 def _graph(number: int, described: dict[str, Any]) -> WatchedGraph:
@@ -252,6 +257,9 @@ def _original(node: str) -> str:
     return node[: -len(suffix)] if node.endswith(suffix) else node
 
 
-def _step(graph: WatchedGraph, before: int, recorded: dict[str, Any]) -> WatchedStep:
-    step = before + recorded.pop("step")
-    return WatchedStep(graph, step, {name: np.asarray(recorded[name]) for name in recorded})
+def _step(graph: WatchedGraph, recorded: dict[str, Any]) -> WatchedStep:
+    step = recorded.pop("step")
+    statistics = recorded.pop("statistics", {})
+    counts = {name: np.asarray(recorded[name]) for name in recorded}
+    counts.update((name, np.array(statistics[name], dtype=float)) for name in statistics)
+    return WatchedStep(graph, step, counts)

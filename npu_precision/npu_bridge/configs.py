@@ -17,7 +17,7 @@ class _Record:
 
 
 class DumpConfig(_Record):
-    """Lets sessions write the tensors of some steps as .npy files; see npu_bridge.dumps.
+    """Lets sessions write the tensors of some steps, or their statistics; see npu_bridge.dumps.
 
     Its arguments become attributes.
 
@@ -29,7 +29,7 @@ class DumpConfig(_Record):
         enable_dump_debug: npu_bridge's detection of overflow; has no effect here, as the log says,
             where emulate with overflow="saturate" and the flight recorder show it.
         dump_debug_mode: the same.
-        dump_data: "tensor". Ascend's "stats" is written as tensors too, as the log says.
+        dump_data: "tensor", or "stats" for the statistics of each op's tensors in a .csv file.
         dump_layer: the names of ops, with spaces between them; None for all.
         **others: accepted, and without effect.
 
@@ -65,8 +65,6 @@ class DumpConfig(_Record):
         dump_settings.of_options(vars(self))
         if enable_dump_debug:
             _no_effect.name_once("DumpConfig", ["enable_dump_debug", "dump_debug_mode"])
-        if dump_data != "tensor":
-            _no_effect.name_once("DumpConfig", ["dump_data"])
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of NpuOptimizer for these settings; none if no tensors are written."""

@@ -9,9 +9,10 @@ from typing import Any
 from npu_precision import _errors
 
 # The options, as parameters of NpuOptimizer and as arguments of DumpConfig, that have an effect.
-NAMES = ("enable_dump", "dump_path", "dump_step", "dump_mode", "dump_layer")
+NAMES = ("enable_dump", "dump_path", "dump_step", "dump_mode", "dump_data", "dump_layer")
 
 _MODES = ("input", "output", "all")
+_DATA = ("tensor", "stats")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +25,7 @@ class DumpSettings:
         inputs: whether the inputs of ops are written.
         outputs: whether their outputs are.
         layers: the names of the ops; none for all.
+        statistics: whether statistics are written in place of tensors.
     """
 
     path: str
@@ -31,6 +33,7 @@ class DumpSettings:
     inputs: bool
     outputs: bool
     layers: frozenset[str]
+    statistics: bool = False
 
     def has(self, step: int) -> bool:
         """Whether to write this step, counted from 0."""
@@ -58,19 +61,25 @@ def of_options(options: Mapping[str, Any]) -> DumpSettings | None:
     path = options.get("dump_path")
     if not path:
         raise ValueError(f"dump_path: got {_errors.got(path)}, expected a folder for enable_dump")
-    mode = options.get("dump_mode") or "output"
-    if mode not in _MODES:
-        raise ValueError(
-            f"dump_mode: got {mode!r}, expected one of {', '.join(_MODES)}"
-            f"{_errors.did_you_mean(mode, _MODES)}"
-        )
+    mode = _one_of(options, "dump_mode", _MODES, "output")
     return DumpSettings(
         path=path,
         steps=_steps(options.get("dump_step")),
         inputs=mode != "output",
         outputs=mode != "input",
         layers=frozenset((options.get("dump_layer") or "").split()),
+        statistics=_one_of(options, "dump_data", _DATA, "tensor") == "stats",
     )
+
+
+def _one_of(options: Mapping[str, Any], name: str, values: tuple[str, ...], default: str) -> str:
+    value = options.get(name) or default
+    if value not in values:
+        raise ValueError(
+            f"{name}: got {value!r}, expected one of {', '.join(values)}"
+            f"{_errors.did_you_mean(value, values)}"
+        )
+    return value
 
 
 def _steps(text: str | int | None) -> tuple[tuple[int, int], ...] | None:

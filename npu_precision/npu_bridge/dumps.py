@@ -1,4 +1,4 @@
-r"""npu_bridge's dump: session.runs write the tensors of the given steps as .npy files.
+r"""npu_bridge's dump: session.runs write the tensors of the given steps, or their statistics.
 
 A session whose config has NpuOptimizer with enable_dump writes, into
 
@@ -15,6 +15,10 @@ become "_". The task id is the number of the node in the graph; the stream id is
 1x3x224x224, or 1 for a scalar. bfloat16 is written as float32, exactly. A file whose name would be
 too long gets a number, and mapping.csv has its name.
 
+With dump_data "stats", there is a file for each op instead, with a line for each tensor:
+
+    {op type}.{op name}.{task id}.{stream id}.{timestamp}.csv
+
 Each set of ops that the script runs is a model with a number, named for the first of the ops. Each
 run of a model is a step, counted from 0. A training loop runs one model; the initializer of its
 variables was another. Additional fetches of hooks make no other model.
@@ -29,8 +33,6 @@ from __future__ import annotations
 
 import bisect
 import collections
-import csv
-import hashlib
 import logging
 import os
 import re
@@ -42,21 +44,18 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
 from npu_precision import _library, _tf_compat
 from npu_precision.hccl import ranks
 from npu_precision.npu_bridge import dump_settings, fetching
+from npu_precision.npu_bridge.dump_files import LONGEST_NAME, DumpFiles
 from npu_precision.npu_bridge.dump_settings import DumpSettings
 from npu_precision.options import OPTIMIZER_NAME, plain_value
 from npu_precision.session import rewriter_config
 
 _LOGGER = logging.getLogger("npu_precision")
-# The limit of file systems.
-_LONGEST_NAME = 255
-
 _dumps: weakref.WeakKeyDictionary[Any, _SessionDump] = weakref.WeakKeyDictionary()
 
 
@@ -64,7 +63,7 @@ class _Model:
     """A set of ops that a session runs repeatedly."""
 
     def __init__(self, names: tuple[str, ...], number: int) -> None:
-        self.name = _clean(names[0])[:_LONGEST_NAME] if names else "nothing"
+        self.name = _clean(names[0])[:LONGEST_NAME] if names else "nothing"
         self.number = number
         self.steps = 0
         self.lock = threading.Lock()
@@ -154,16 +153,18 @@ def _write(watched: Any, settings: DumpSettings, folder: str) -> None:
     outputs = collections.defaultdict(list)
     for tensor in watched.tensors():
         outputs[tensor.node].append(tensor)
+    files = DumpFiles(folder, settings.statistics)
     for task, node in enumerate(watched.nodes):
         if settings.layers and _given_name(node.name) not in settings.layers:
             continue
         stem = f"{_clean(node.op)}.{_clean(node.name)}.{task}.0"
         if settings.outputs:
             for tensor in outputs[node.name]:
-                _save(folder, f"{stem}.{tensor.timestamp}.output.{tensor.output}", tensor)
+                files.add(f"{stem}.{tensor.timestamp}", "output", tensor.output, tensor)
         if settings.inputs:
             for timestamp, index, tensor in _inputs(node, outputs):
-                _save(folder, f"{stem}.{timestamp}.input.{index}", tensor)
+                files.add(f"{stem}.{timestamp}", "input", index, tensor)
+    files.close()
 
 
 def _inputs(node: Any, outputs: Any) -> Iterator[tuple[int, int, Any]]:
@@ -183,22 +184,6 @@ def _inputs(node: Any, outputs: Any) -> Iterator[tuple[int, int, Any]]:
             newest = bisect.bisect_right([tensor.timestamp for tensor in tensors], timestamp)
             if newest:
                 yield timestamp, index, tensors[newest - 1]
-
-
-def _save(folder: str, stem: str, tensor: Any) -> None:
-    value = tensor.value()
-    if value is None:
-        return
-    shape = "x".join(map(str, value.shape)) or "1"
-    name = f"{stem}.{shape}.npy"
-    if len(os.fsencode(name)) > _LONGEST_NAME:
-        # As on an NPU: a number, and a table of the names.
-        number = f"{int(hashlib.sha256(name.encode()).hexdigest(), 16) % 10**20}.npy"
-        with open(os.path.join(folder, "mapping.csv"), "a", newline="") as table:
-            csv.writer(table).writerow([number, name])
-        name = number
-    with open(os.path.join(folder, name), "xb") as file:
-        np.save(file, value)
 
 
 def _clean(name: str) -> str:

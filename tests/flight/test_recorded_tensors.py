@@ -17,6 +17,7 @@ import npu_precision
 from npu_precision import _library
 from npu_precision.flight import scopes, tensor_watch
 from npu_precision.flight.forward import GraphRecord
+from npu_precision.flight.selection import Selection
 
 tf1 = tf.compat.v1
 LARGEST = {"float16": 65504.0, "bfloat16": 3.38953139e38}
@@ -424,7 +425,7 @@ def test_steps_that_find_no_memory_are_counted():
         result = build(x)
         options = tf1.ConfigProto(inter_op_parallelism_threads=1)
         options.graph_options.rewrite_options.disable_meta_optimizer = True
-        _library.open_flight("lowered", 1)
+        _library.open_flight("lowered", Selection().members())
         try:
             with tf1.Session(graph=graph, config=options) as session:
                 for _ in range(500):
