@@ -101,6 +101,14 @@ def test_a_scope_that_no_tensor_is_in_is_named(tmp_path):
 
 
 @needs_functions_by_default
+def test_a_scope_that_is_a_part_of_a_name_alone_has_no_tensor(tmp_path):
+    with npu_precision.FlightRecorder(tmp_path, 1, scopes=["code", "first/prod"]) as recorder:
+        run([1.0])
+    assert events(tmp_path, "tensors") == []
+    assert "no recorded tensor is in 'code'" in recorder.summary()
+
+
+@needs_functions_by_default
 def test_without_any_tensor_in_the_scopes_nothing_is_recorded(tmp_path):
     with npu_precision.FlightRecorder(tmp_path, 1, scopes=["nowhere"]) as recorder:
         run([1.0])

@@ -5,10 +5,12 @@ from __future__ import annotations
 from mutate.mutation import mutations_of
 
 _TENSORS = "flight/test_recorded_tensors.py"
+_SELECTED = "flight/test_recorder_selection.py"
 
 _watch_pass = mutations_of("cc/watch_pass.cc")
 _watch_op = mutations_of("cc/watch_op.cc")
 _flight_store = mutations_of("cc/flight_store.cc")
+_tensor_counts = mutations_of("cc/tensor_counts.cc")
 _watched_tensors = mutations_of("graph_passes/analysis/watched_tensors.cc")
 _tensor_watch = mutations_of("npu_precision/flight/tensor_watch.py")
 
@@ -100,19 +102,68 @@ MUTATIONS = (
     ),
     _watch_op(
         "iteration",
-        "context->frame_iter().iter_id);",
-        "0);",
+        "context->frame_iter().iter_id));",
+        "0));",
         "All iterations of a loop are the first.",
         f"{_TENSORS}::test_a_loop_is_seen_with_the_iteration_in_which_a_value_left_the_range",
     ),
     _flight_store(
         "every_n_steps",
-        "if (number % every_n_steps != 0) {",
-        "if (number % every_n_steps == 0 && number > 0) {",
+        "(number - selection_->first) % selection_->every_n_steps != 0) {",
+        "(number - selection_->first) % selection_->every_n_steps == 1) {",
         "Steps in between are recorded.",
         f"{_TENSORS}::test_one_in_n_runs_of_a_function_is_recorded",
     ),
     _flight_store(
+        "first_step",
+        "number >= selection_->first &&",
+        "",
+        "Steps before the range are recorded.",
+        f"{_SELECTED}::test_the_steps_of_a_range_are_recorded",
+    ),
+    _flight_store(
+        "before",
+        "before != selection_->before.end() ? before->second : 0;",
+        "0;",
+        "Another watch that took over moves the range.",
+        f"{_SELECTED}::test_the_range_goes_on_after_another_watch_took_over",
+    ),
+    _flight_store(
+        "scopes",
+        'absl::StrCat("/", scope, "/")',
+        "scope",
+        "A part of a part of a name is a scope.",
+        f"{_SELECTED}::test_a_scope_that_is_a_part_of_a_name_alone_has_no_tensor",
+    ),
+    _flight_store(
+        "deviation",
+        "counts.statistics.squares / counts.Finite() - mean * mean;",
+        "counts.statistics.squares / counts.Finite();",
+        "The standard deviation is not that from the mean.",
+        f"{_SELECTED}::test_statistics_are_those_of_numpy_over_finite_values",
+    ),
+    _flight_store(
+        "stops",
+        "if (!selection_->stops || fault == Fault::kNone) continue;",
+        "if (fault == Fault::kNone) continue;",
+        "A recorder stops steps without being asked.",
+        f"{_SELECTED}::test_a_recorder_without_a_stop_is_not_stopped_by_an_earlier_one",
+    ),
+    _watch_op(
+        "finite",
+        "if (!std::isfinite(value)) continue;",
+        "",
+        "An infinity is in the statistics.",
+        f"{_SELECTED}::test_statistics_are_those_of_numpy_over_finite_values",
+    ),
+    _watch_pass(
+        "merge",
+        "reader->IsOp() && !reader->IsMerge() &&",
+        "reader->IsOp() &&",
+        "A loop waits for ever.",
+        f"{_SELECTED}::test_a_loop_stops_in_the_iteration_with_an_infinity",
+    ),
+    _tensor_counts(
         "first_iteration",
         "if (first_iteration < 0 || iteration < first_iteration) {",
         "if (first_iteration < 0 || iteration > first_iteration) {",
@@ -142,8 +193,8 @@ MUTATIONS = (
     ),
     _flight_store(
         "numbered_anew",
-        "steps_ = dropped_ = 0;",
-        "dropped_ = 0;",
+        "steps_ = before != selection_->before.end() ? before->second : 0;",
+        "",
         "Steps are numbered from an earlier recording on.",
         f"{_TENSORS}",
     ),

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.tf_versions import needs_estimator
+from support.tf_versions import need_kernels, needs_estimator
 from tensorflow.core.protobuf import rewriter_config_pb2
 
 import npu_precision
@@ -208,6 +208,7 @@ def test_nothing_is_overwritten(model, tmp_path):
 
 def test_statistics_are_written_in_place_of_tensors(model, tmp_path):
     options = {"dump_path": tmp_path, "dump_step": "1", "dump_mode": "all", "dump_data": "stats"}
+    need_kernels("bfloat16", "MatMul")
     mode = {"precision_mode": "allow_mix_precision_bf16"}
     weights = train(model, config(enable_dump=True, **options, **mode), count=2)
     (folder,) = steps(tmp_path, "train").values()
