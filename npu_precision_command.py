@@ -28,6 +28,7 @@ PROGRAM = "npu-precision"
 # its name in npu_precision/cli/.
 SUBCOMMANDS = {
     "compare": "Compares a mode with float32, tensor by tensor.",
+    "compare-dumps": "Shows where two runs diverge, by their dumps.",
     "compat": "Shows what scripts for Ascend find here.",
     "convert": "Writes a model, lowered.",
     "doctor": "Shows what is installed, and what is wrong.",
@@ -141,6 +142,7 @@ class _Group(click.Group):
 
 def _imported(name: str, debug: bool) -> click.Command:
     """The subcommand; without debug, TensorFlow does not log what does not end the process."""
+    name = name.replace("-", "_")
     if name in WITHOUT_TENSORFLOW:
         with _modules_alone():
             return getattr(importlib.import_module(f"npu_precision.cli.{name}"), name)

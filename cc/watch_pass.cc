@@ -133,15 +133,15 @@ bool Computes(const Watched& watched) {
   });
 }
 
-// Where a step stops, no reader has computed a fault of its own. A Merge would wait for ever: the
-// first iteration of its loop has no such tensor.
+// Where a step stops, no reader has computed a fault of its own. No Merge of a loop reads a watched
+// tensor, for which its first iteration would wait.
 void LetReadersWait(const Node& node, int port, Node* watch, Graph* graph) {
   std::set<Node*> readers;
   for (const tensorflow::Edge* edge : node.out_edges()) {
     if (!edge->IsControlEdge() && edge->src_output() == port) readers.insert(edge->dst());
   }
   for (Node* reader : readers) {
-    if (reader->IsOp() && !reader->IsMerge() && reader->type_string() != kWatchOp) {
+    if (reader->IsOp() && reader->type_string() != kWatchOp) {
       graph->AddControlEdge(watch, reader);
     }
   }

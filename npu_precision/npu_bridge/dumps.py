@@ -15,7 +15,8 @@ become "_". The task id is the number of the node in the graph; the stream id is
 1x3x224x224, or 1 for a scalar. bfloat16 is written as float32, exactly. A file whose name would be
 too long gets a number, and mapping.csv has its name.
 
-With dump_data "stats", there is a file for each op instead, with a line for each tensor:
+The folder of a model also has its graph, graph.pb, which `npu-precision compare-dumps` reads. With
+dump_data "stats", there is a file for each op instead, with a line for each tensor:
 
     {op type}.{op name}.{task id}.{stream id}.{timestamp}.csv
 
@@ -45,6 +46,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import config_pb2
 
 from npu_precision import _library, _tf_compat
@@ -111,7 +113,9 @@ class _SessionDump:
             os.makedirs(into)
             # Nothing runs if nothing is fetched.
             if metadata.partition_graphs:
-                _write(_tf_compat.WatchedRun(scratch, metadata), self._settings, into)
+                watched = _tf_compat.WatchedRun(scratch, metadata)
+                _write_graph(watched, os.path.dirname(into))
+                _write(watched, self._settings, into)
         finally:
             _tf_compat.remove_watched(scratch)
         if run.keywords["run_metadata"] is not None:
@@ -138,6 +142,14 @@ class _SessionDump:
         self._scratch = tempfile.mkdtemp(prefix="npu_precision_dump_")
         weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         self._folder = folder
+
+
+def _write_graph(watched: Any, folder: str) -> None:
+    """Writes the graph of a model with its first step: it says what each op reads."""
+    path = os.path.join(folder, "graph.pb")
+    if not os.path.exists(path):
+        with open(path, "xb") as file:
+            file.write(graph_pb2.GraphDef(node=watched.nodes).SerializeToString())
 
 
 def _given_name(name: str) -> str:

@@ -215,6 +215,29 @@ def test_a_loop_stops_in_the_iteration_with_an_infinity(tmp_path):
     assert bad["first"]["iteration"] == 3
 
 
+def test_a_branch_stops_and_the_other_branch_goes_on(tmp_path):
+    control_flow = tf1.control_flow_v2_enabled()
+    tf1.disable_control_flow_v2()
+    try:
+        with tf.Graph().as_default() as graph:
+            large = tf1.placeholder(tf.bool, [])
+            x = tf1.placeholder(tf.float32, [4, 4])
+            y = tf1.cond(
+                large, lambda: tf.matmul(x * 1e4, x), lambda: tf.matmul(x, x, name="small")
+            )
+    finally:
+        if control_flow:
+            tf1.enable_control_flow_v2()
+    config = npu_precision.npu_config_proto(precision_mode="allow_mix_precision")
+    with npu_precision.FlightRecorder(tmp_path, stop_at_infinity=True), tf1.Session(
+        graph=graph, config=config
+    ) as session:
+        assert session.run(y, {large: False, x: ONES})[0, 0] == 4.0
+        with pytest.raises(tf.errors.InvalidArgumentError, match="stop_at_infinity"):
+            session.run(y, {large: True, x: 2 * ONES})
+        assert session.run(y, {large: False, x: ONES})[0, 0] == 4.0
+
+
 @needs_compiled_functions
 def test_a_compiled_function_stops_and_has_no_statistics(tmp_path):
     function = tf.function(model, jit_compile=True)

@@ -157,11 +157,11 @@ MUTATIONS = (
         f"{_SELECTED}::test_statistics_are_those_of_numpy_over_finite_values",
     ),
     _watch_pass(
-        "merge",
-        "reader->IsOp() && !reader->IsMerge() &&",
-        "reader->IsOp() &&",
-        "A loop waits for ever.",
-        f"{_SELECTED}::test_a_loop_stops_in_the_iteration_with_an_infinity",
+        "wait",
+        "graph->AddControlEdge(watch, reader);",
+        "",
+        "What reads an infinity may fail first.",
+        f"{_SELECTED}::test_a_step_stops_where_the_first_value_is_not_finite",
     ),
     _tensor_counts(
         "first_iteration",

@@ -184,6 +184,6 @@ MUTATIONS = (
         "if (power == 2) return Function::Product(of, of, result);",
         "",
         "A square that is written as a power is none.",
-        _ANY_FORM,
+        f"{_TESTS}::test_powers_are_read_where_no_other_optimizer_has_replaced_them",
     ),
 )

@@ -1,0 +1,137 @@
+"""npu-precision compare-dumps: compares the tensors that two runs wrote."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import click
+
+from npu_precision import outputs
+from npu_precision.cli import flags, printing
+from npu_precision.dumps import comparison, folders, page
+from npu_precision.dumps.comparison import Comparison, Row
+from npu_precision.explain import report
+from npu_precision.offline import model_file
+
+SCHEMA = "npu_precision.compare_dumps/1"
+_MOST_ROWS = 20
+
+
+@click.command("compare-dumps")
+@click.argument("first")
+@click.argument("second")
+@click.option("--step", type=click.IntRange(0), metavar="N", help="The step to compare.")
+@click.option("--model", metavar="MODEL", help="The model, for its names and what each op reads.")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0.0, min_open=True),
+    metavar="ERROR",
+    help="The error above which a tensor diverges; 8 units of the lowest type by default.",
+)
+@click.option("--mixlist", metavar="FILE", help="Write the mixlist that keeps what diverges.")
+@click.option("-o", "--output", metavar="FILE", help="The page to write, as page.html.")
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@flags.debug_flag
+def compare_dumps(
+    first: str,
+    second: str,
+    step: int | None,
+    model: str | None,
+    threshold: float | None,
+    mixlist: str | None,
+    output: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Shows where two runs diverge, by the tensors that they wrote.
+
+    FIRST is the folder of the run in question, SECOND that of the run that is right: dumps that an
+    NPU wrote (converted by msaccucmp.py), that a session wrote here by DumpConfig, or the log of a
+    FlightRecorder with statistics. Ops are matched by name, also where one run fused them.
+    """
+    outputs.check_apart((mixlist, output), (first, second, model))
+    if output is not None:
+        report.read_page()  # Fails early if the page is missing.
+    with outputs.optional_file(output, force) as page_file:
+        with outputs.optional_file(mixlist, force) as mixlist_file, printing.busy("comparing"):
+            graph = None if model is None else model_file.load_model(model).meta_graph.graph_def
+            one, other = folders.read_pair(first, second, step)
+            compared = comparison.compare(one, other, graph, threshold)
+            if mixlist_file is not None:
+                _write_mixlist(compared, mixlist_file)
+        if page_file is not None:
+            page.write(page_file, f"{first} and {second}", compared)
+    if as_json:
+        click.echo(json.dumps(_data(one, other, compared), indent=1))
+        return
+    out = printing.console()
+    printing.say(out, f"{one.folder} and {other.folder}")
+    for text in page.findings(compared):
+        printing.say(out, text)
+    ranked = compared.ranked()
+    if ranked:
+        shown = ranked[:_MOST_ROWS]
+        most = "" if len(shown) == len(ranked) else f", the first {len(shown)} of {len(ranked)}"
+        columns = [(heading, place > 2) for place, heading in enumerate(page.HEADINGS)]
+        rows = [tuple(page.row_texts(row)) for row in shown]
+        printing.show(out, printing.table(f"Where error enters{most}", columns, rows))
+    printing.say(out, f"next: {page.next_step(compared)}")
+    if mixlist is not None:
+        printing.say(out, f"wrote {mixlist}")
+    elif compared.mixlist():
+        printing.say(out, compared.mixlist())
+    if output is not None:
+        printing.say(out, f"{output}: open it in a browser")
+
+
+def _write_mixlist(compared: Comparison, file: Any) -> None:
+    text = compared.mixlist()
+    if not text:
+        raise ValueError(f"--mixlist: {page.next_step(compared)}")
+    file.write_text(text + "\n", encoding="utf-8")
+
+
+def _data(one: folders.Dump, other: folders.Dump, compared: Comparison) -> dict[str, Any]:
+    first = compared.first_divergence()
+    return {
+        "schema": SCHEMA,
+        "first": str(one.folder),
+        "second": str(other.folder),
+        "threshold": compared.threshold,
+        "reads_known_by": compared.known,
+        "first_divergence": None if first is None else _row(first),
+        "ranked": [_row(row) for row in compared.ranked()],
+        "tensors": [_row(row) for row in compared.rows],
+        "only_first": compared.matches.only_first,
+        "only_second": compared.matches.only_second,
+        "not_compared": dict(compared.skipped),
+        "mixlist": json.loads(compared.mixlist()) if compared.mixlist() else None,
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    difference = row.difference
+    numbers = {
+        "error": difference.error,
+        "cosine": difference.cosine,
+        "largest": difference.largest,
+        "not_finite": difference.not_finite,
+        "read": row.given,
+    }
+    return {
+        "tensor": row.tensor,
+        "op": row.op,
+        "position": row.position,
+        "dtype": difference.dtype,
+        # JSON has no infinity.
+        **{name: _finite(value) for name, value in numbers.items()},
+        "by_statistics": difference.by_statistics,
+        "diverges": row.diverges,
+    }
+
+
+def _finite(value: float | None) -> float | str | None:
+    return value if value is None or math.isfinite(value) else str(value)

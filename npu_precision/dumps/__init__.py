@@ -1,0 +1,1 @@
+"""Folders of tensors that runs wrote, matched and compared."""

@@ -1,0 +1,224 @@
+"""Compares two dumps: where they diverge first, which ops the error enters at, and what to keep."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from npu_precision.dumps import differences, matching
+from npu_precision.dumps.differences import Difference
+from npu_precision.dumps.folders import Dump, clean
+from npu_precision.dumps.matching import Matches
+
+# A tensor diverges if its error is above so many units of the lowest type in the first dump.
+_UNITS = 8
+_LEAST_THRESHOLD = 1e-4
+# Error enters at an op if it is so many times what the op was given.
+_TIMES = 4.0
+_LOW = ("float16", "bfloat16")
+_CAST_TO = re.compile(r"_npu_(?:cast|rounded|emulated)_\d+_(b?float16)")
+_ONE_DNN = re.compile("^_Mkl(Native)?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A tensor that both dumps have.
+
+    Attributes:
+        name: the op's name; with "_" for "/" if no graph tells more.
+        index: the number of its output.
+        op: its op type.
+        position: its place in the order of the first dump, from 0.
+        difference: how the first tensor differs from the second.
+        given: the largest error of what the op read.
+        entered: the error as a multiple of that, or of a rounding if that is larger.
+        diverges: whether the error is above the threshold.
+    """
+
+    name: str
+    index: int
+    op: str
+    position: int
+    difference: Difference
+    given: float
+    entered: float
+    diverges: bool
+
+    @property
+    def tensor(self) -> str:
+        """The name with the number of the output, where that is not 0."""
+        return f"{self.name}:{self.index}" if self.index else self.name
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """The tensors that both dumps have, in the order of the first.
+
+    Attributes:
+        rows: the tensors.
+        matches: what was matched, and what was not.
+        skipped: why tensors that both have were not compared, by their names.
+        threshold: the error above which a tensor diverges.
+        low_type: the lowest type in the first dump.
+        known: how it is known what an op reads: "graph", "inputs", or "order", where it is taken to
+            be all that was computed before.
+    """
+
+    rows: tuple[Row, ...]
+    matches: Matches
+    skipped: Mapping[str, str]
+    threshold: float
+    low_type: str
+    known: str
+
+    def first_divergence(self) -> Row | None:
+        """The first tensor that diverges."""
+        return next((row for row in self.rows if row.diverges), None)
+
+    def ranked(self) -> list[Row]:
+        """The tensors that diverge, first those at which most error enters."""
+        found = [row for row in self.rows if row.diverges]
+        # All infinite errors are the same: the first of them is the cause of the others.
+        return sorted(found, key=lambda row: (-row.entered, row.position))
+
+    def mixlist(self) -> str:
+        """The mixlist that keeps the ops in float32 at which error enters; "" if there are none."""
+        names = [
+            row.name
+            for row in self.ranked()
+            # On a CPU, a lowered op may compute rounded values in float32.
+            if self.low_type in _LOW and row.entered > _TIMES
+        ]
+        if not names:
+            return ""
+        entries = [f"node:{_pattern(name)}" for name in dict.fromkeys(names)]
+        return json.dumps({"black-list": {"to-add": entries}}, indent=1)
+
+
+def compare(
+    first: Dump, second: Dump, graph: Any = None, threshold: float | None = None
+) -> Comparison:
+    """Compares the outputs of ops, or their inputs where a dump has no outputs.
+
+    Args:
+        first: the dump of the run in question.
+        second: that of the run that is right.
+        graph: the GraphDef that ran, or None.
+        threshold: the error above which a tensor diverges, or None for 8 units of the lowest type
+            in the first dump, and at least 1e-4.
+
+    Raises:
+        ValueError: they have no tensor in common, or a file is damaged.
+        OSError: a file cannot be read.
+    """
+    ways = [{tensor.way for tensor in dump.tensors} for dump in (first, second)]
+    way = "output" if all("output" in each for each in ways) else "input"
+    matches = matching.match(first, second, way)
+    if not matches.pairs:
+        raise ValueError(
+            f"{str(first.folder)!r} and {str(second.folder)!r} are of different models: the first "
+            f"has {_some(matches.only_first)}, the second {_some(matches.only_second)}"
+        )
+    graph = graph or first.graph() or second.graph()
+    names = {clean(node.name): node.name for node in graph.node} if graph is not None else {}
+    skipped: dict[str, str] = {}
+    measured: list[tuple[matching.Pair, Difference]] = []
+    for pair in matches.pairs:
+        difference = differences.of_values(pair.first.load(), pair.second.load())
+        if isinstance(difference, str):
+            skipped[pair.first.name] = difference
+        else:
+            measured.append((pair, difference))
+    low_type = _low_type(first, [difference.dtype for _, difference in measured])
+    unit = differences.unit(low_type)
+    if threshold is None:
+        threshold = max(_UNITS * unit, _LEAST_THRESHOLD)
+    given, known = _given(first, second, measured, graph)
+    rows = []
+    for position, ((pair, difference), read) in enumerate(zip(measured, given)):
+        name = matching.original(pair.first.name)
+        rows.append(
+            Row(
+                names.get(name, name),
+                pair.first.index,
+                _ONE_DNN.sub("", pair.first.op),
+                position,
+                difference,
+                read,
+                0.0 if math.isinf(read) else difference.error / max(read, unit),
+                difference.error > threshold,
+            )
+        )
+    return Comparison(tuple(rows), matches, skipped, threshold, low_type, known)
+
+
+def _low_type(dump: Dump, compared: Sequence[str]) -> str:
+    """The lowest type of the tensors, and of the Casts that a mode inserted."""
+    cast_to = [_CAST_TO.search(tensor.name) for tensor in dump.tensors]
+    types = {*compared, *(found[1] for found in cast_to if found)} - {""}
+    return max(sorted(types), key=differences.unit, default="float32")
+
+
+def _given(
+    first: Dump, second: Dump, measured: Sequence[tuple[matching.Pair, Difference]], graph: Any
+) -> tuple[list[float], str]:
+    """The largest error of what each op reads, and how that is known."""
+    errors: dict[str, float] = collections.defaultdict(float)
+    for pair, difference in measured:
+        name = matching.original(pair.first.name)
+        errors[name] = max(errors[name], difference.error)
+    if graph is not None:
+        producers = _producers(graph, errors)
+        names = [matching.original(pair.first.name) for pair, _ in measured]
+        return [
+            max((errors[each] for each in producers[name]), default=0.0) for name in names
+        ], "graph"
+    inputs = matching.match(first, second, "input").pairs
+    if inputs and any(pair.first.way == "output" for pair, _ in measured):
+        read: dict[str, float] = collections.defaultdict(float)
+        for pair in inputs:
+            of_input = differences.of_values(pair.first.load(), pair.second.load())
+            if isinstance(of_input, Difference):
+                read[pair.first.name] = max(read[pair.first.name], of_input.error)
+        return [read[pair.first.name] for pair, _ in measured], "inputs"
+    worst, before = 0.0, []
+    for _, difference in measured:
+        before.append(worst)
+        worst = max(worst, difference.error)
+    return before, "order"
+
+
+def _producers(graph: Any, known: Mapping[str, float]) -> dict[str, set[str]]:
+    """By the name of an op: the ops with a known error that it reads, through others without."""
+    nodes = {clean(node.name): node for node in graph.node}
+    found: dict[str, set[str]] = collections.defaultdict(set)
+    for name in known:
+        seen, open_names = set(), [name]
+        while open_names:
+            node = nodes.get(open_names.pop())
+            for text in node.input if node is not None else ():
+                producer = clean(text.partition(":")[0].lstrip("^"))
+                if text.startswith("^") or producer in seen:
+                    continue
+                seen.add(producer)
+                if matching.original(producer) in known:
+                    found[name].add(matching.original(producer))
+                else:
+                    open_names.append(producer)
+    return found
+
+
+def _pattern(name: str) -> str:
+    """The regular expression of a name in which "_" may stand for another letter."""
+    return re.escape(name) if "/" in name else re.escape(name).replace("_", "[_/. ]")
+
+
+def _some(names: Sequence[str]) -> str:
+    return (
+        ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "none"
+    )

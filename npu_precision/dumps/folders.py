@@ -1,0 +1,275 @@
+"""Reads a dump: the tensors of one step, or their statistics."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import math
+import os
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from npu_precision.dumps import file_names
+from npu_precision.dumps.file_names import FileName
+from npu_precision.flight import reading
+from npu_precision.flight.log import LINES
+
+GRAPH = "graph.pb"
+_NAMES = "mapping.csv"
+# Of a .bin file, which has values alone: their type by their size in bytes.
+_BY_SIZE = {2: np.float16, 4: np.float32, 8: np.float64}
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+    """What is known of a tensor that was not written itself.
+
+    Attributes:
+        numbers: its statistics by their names: "most", "least", "mean", ...
+        not_finite: how many of its values, or which share, are infinite or NaN.
+    """
+
+    numbers: Mapping[str, float]
+    not_finite: float
+
+
+@dataclasses.dataclass(frozen=True)
+class DumpedTensor:
+    """A tensor of a step.
+
+    Attributes:
+        file: where it is.
+        op, name, time, task, way, index: as in FileName.
+        load: returns its values, or its statistics.
+    """
+
+    file: str
+    op: str
+    name: str
+    time: int
+    task: int
+    way: str
+    index: int
+    load: Callable[[], np.ndarray[Any, Any] | Statistics]
+
+
+@dataclasses.dataclass(frozen=True)
+class Dump:
+    """The tensors of a step.
+
+    Attributes:
+        folder: their folder.
+        tensors: in the order in which they were computed.
+    """
+
+    folder: pathlib.Path
+    tensors: tuple[DumpedTensor, ...]
+
+    def graph(self) -> tf.compat.v1.GraphDef | None:
+        """The graph that ran, if it is beside the folders of its steps, as DumpConfig writes it."""
+        file = self.folder.parent / GRAPH
+        if not file.exists():
+            return None
+        graph = tf.compat.v1.GraphDef()
+        graph.ParseFromString(file.read_bytes())
+        return graph
+
+
+def read_pair(first: str, second: str, step: int | None = None) -> tuple[Dump, Dump]:
+    """Reads the dumps of the same step from two folders.
+
+    Each folder has the files of a step, or folders of models and their steps, as an NPU and
+    DumpConfig write them: {time}/{device}/{model}/{model id}/{step}. Of several, those that both
+    have are taken, and of these the one with most tensors, and the first step.
+
+    Args:
+        first: the folder of a dump, or of a FlightRecorder.
+        second: another one.
+        step: the number of the step, or None.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        ValueError: it has no dump, or no step that both have.
+        OSError: a file cannot be read.
+    """
+    of_first, of_second = (_steps(folder, step) for folder in (first, second))
+    if len(of_first) == len(of_second) == 1:
+        (one,), (other,) = of_first.values(), of_second.values()
+        return one(), other()
+    both = [key for key in of_first if key in of_second]
+    if not both:
+        raise ValueError(
+            f"{first!r} and {second!r} have no step in common: the first has "
+            f"{_some(of_first)}, the second {_some(of_second)}"
+        )
+    dumps = [(of_first[key](), of_second[key]()) for key in both]
+    return max(dumps, key=lambda pair: min(len(dump.tensors) for dump in pair))
+
+
+def _some(steps: Mapping[str, Any]) -> str:
+    names = sorted(steps)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _steps(given: str, step: int | None) -> dict[str, Callable[[], Dump]]:
+    """The dumps in a folder, by model and step."""
+    folder = pathlib.Path(given)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{given!r}: expected the folder of a dump")
+    if (folder / LINES).exists():
+        return {str(step): lambda: _recorded(folder, step)}
+    found: dict[str, Callable[[], Dump]] = {}
+    for inside, _, files in sorted(os.walk(folder)):
+        if not any(file_names.parse(name) or name == _NAMES for name in files):
+            continue
+        path = pathlib.Path(inside)
+        if step is not None and path.name.isdigit() and int(path.name) != step:
+            continue
+        parts = path.relative_to(folder).parts[-3:]
+        found.setdefault("/".join(parts), functools.partial(_written, path))
+    if not found:
+        of_step = "" if step is None else f" of step {step}"
+        raise ValueError(
+            f"{given!r} has no dump{of_step}: expected files as "
+            "'MatMul.dense_MatMul.3.0.1700000000000000.output.0.4x8.npy'. A file that an NPU wrote "
+            "is converted by 'msaccucmp.py convert'"
+        )
+    if all("/" not in key for key in found):
+        return {"": next(iter(found.values()))} if len(found) == 1 else found
+    return found
+
+
+def _written(folder: pathlib.Path) -> Dump:
+    tensors: list[DumpedTensor] = []
+    for file, name in sorted(_files(folder).items()):
+        parsed = file_names.parse(name)
+        if parsed is None:
+            continue
+        path = folder / file
+        if name.endswith(file_names.STATISTICS):
+            tensors += _lines(path, parsed)
+        else:
+            tensors.append(_tensor(path, parsed, parsed.way, parsed.index, _reader(path, parsed)))
+    return Dump(folder, tuple(sorted(tensors, key=lambda each: (each.time, each.task))))
+
+
+def _files(folder: pathlib.Path) -> dict[str, str]:
+    """The names of the files, in full where the file has a number instead."""
+    files = {path.name: path.name for path in folder.iterdir() if path.is_file()}
+    if _NAMES in files:
+        with open(folder / _NAMES, newline="") as table:
+            files.update((row[0], row[1]) for row in csv.reader(table) if len(row) == 2)
+    return files
+
+
+def _tensor(path: pathlib.Path, parsed: FileName, way: str, index: int, load: Any) -> DumpedTensor:
+    return DumpedTensor(
+        str(path), parsed.op, parsed.name, parsed.time, parsed.task, way, index, load
+    )
+
+
+def _reader(path: pathlib.Path, parsed: FileName) -> Callable[[], np.ndarray[Any, Any]]:
+    def read() -> np.ndarray[Any, Any]:
+        if path.suffix == ".bin":
+            return _read_values(path, parsed)
+        try:
+            return np.load(path, allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{str(path)!r}: is damaged, or no file of NumPy: {error}") from error
+
+    return read
+
+
+def _read_values(path: pathlib.Path, parsed: FileName) -> np.ndarray[Any, Any]:
+    data = path.read_bytes()
+    if parsed.shape is None:
+        raise ValueError(f"{str(path)!r}: its name has no shape, as '4x8', which .bin files need")
+    size, rest = divmod(len(data), max(math.prod(parsed.shape), 1))
+    if rest or size not in _BY_SIZE:
+        raise ValueError(
+            f"{str(path)!r}: got {len(data)} bytes for {parsed.shape}, expected 2, 4 or 8 bytes "
+            "for each value"
+        )
+    return np.frombuffer(data, _BY_SIZE[size]).reshape(parsed.shape)
+
+
+def _lines(path: pathlib.Path, parsed: FileName) -> list[DumpedTensor]:
+    """The tensors of a file of statistics."""
+    with open(path, newline="") as table:
+        rows = list(csv.DictReader(table))
+    found = []
+    for number, row in enumerate(rows, 2):
+        try:
+            way, index = row["Input/Output"].lower(), int(row["Index"])
+            numbers = {
+                name: float(row[column])
+                for name, column in (
+                    ("most", "Max Value"),
+                    ("least", "Min Value"),
+                    ("mean", "Avg Value"),
+                )
+                if row[column]
+            }
+            bad = sum(
+                float(row[f"{kind} Count"]) for kind in ("Nan", "Negative Inf", "Positive Inf")
+            )
+        except (KeyError, ValueError, AttributeError) as error:
+            raise ValueError(f"{str(path)!r}:{number}: no statistics of a dump: {error}") from error
+        known = Statistics(numbers, bad)
+        found.append(_tensor(path, parsed, way, index, functools.partial(_known, known)))
+    return found
+
+
+def _recorded(folder: pathlib.Path, step: int | None) -> Dump:
+    """The last step of a FlightRecorder's largest graph, or the given one."""
+    runs = reading.read(folder)
+    graphs = [graph for run in runs for graph in run.graphs.values() if graph.steps]
+    if not graphs:
+        raise ValueError(f"{str(folder)!r} has no recorded step in it")
+    graph = max(graphs, key=lambda each: len(each.description["tensors"]))
+    numbers = [event["step"] for event in graph.steps]
+    if step is not None and step not in numbers:
+        expected = ", ".join(map(str, numbers[:10]))
+        raise ValueError(
+            f"{str(folder)!r}: got step {step}, expected one that was recorded: {expected}"
+            f"{', ...' if len(numbers) > 10 else ''}"
+        )
+    event = graph.steps[-1 if step is None else numbers.index(step)]
+    tensors = []
+    for place, tensor in enumerate(graph.description["tensors"]):
+        name, _, index = tensor.partition(":")
+        numbers_of = {"largest": event["largest"][place]}
+        for kind, values in event.get("statistics", {}).items():
+            if values[place] is not None:
+                numbers_of[kind] = values[place]
+        bad = event["nans"][place] + event["over"][place]
+        known = Statistics(numbers_of, bad)
+        tensors.append(
+            DumpedTensor(
+                str(folder / LINES),
+                graph.description["ops"][place],
+                clean(name),
+                place,
+                place,
+                "output",
+                int(index or 0),
+                functools.partial(_known, known),
+            )
+        )
+    return Dump(folder, tuple(tensors))
+
+
+def _known(known: Statistics) -> Statistics:
+    return known
+
+
+def clean(name: str) -> str:
+    """An op's name as in the names of files."""
+    for letter in "./\\ ":
+        name = name.replace(letter, "_")
+    return name
