@@ -6,7 +6,6 @@ Its rows come from what the library and the command say of themselves, so nobody
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 import pathlib
@@ -47,7 +46,7 @@ def flags() -> str:
     """Of each subcommand a heading, and a table of its flags."""
     parts = []
     for name in npu_precision_command.SUBCOMMANDS:
-        command = getattr(importlib.import_module(f"npu_precision.cli.{name}"), name)
+        command = npu_precision_command.subcommand(name)
         options = [each for each in command.params if isinstance(each, click.Option)]
         rows = []
         for option in options:

@@ -24,8 +24,7 @@ import click
 import npu_precision_startup
 
 PROGRAM = "npu-precision"
-# By name, what the help says of a subcommand. It is the click command of its name in the module of
-# its name in npu_precision/cli/.
+# By name, what the help says of a subcommand; subcommand() says where it is.
 SUBCOMMANDS = {
     "compare": "Compares a mode with float32, tensor by tensor.",
     "compare-dumps": "Shows where two runs diverge, by their dumps.",
@@ -140,22 +139,27 @@ class _Group(click.Group):
         return name, None if command is None else _imported(str(command.name), ctx.obj), rest
 
 
+def subcommand(name: str) -> click.Command:
+    """Imports a subcommand: the command of its name in the module of its name."""
+    own = name.replace("-", "_")
+    return getattr(importlib.import_module(f"npu_precision.cli.{own}"), own)
+
+
 def _imported(name: str, debug: bool) -> click.Command:
     """The subcommand; without debug, TensorFlow does not log what does not end the process."""
-    name = name.replace("-", "_")
     if name in WITHOUT_TENSORFLOW:
         with _modules_alone():
-            return getattr(importlib.import_module(f"npu_precision.cli.{name}"), name)
+            return subcommand(name)
     # Where TensorFlow is imported already, it has nothing more to say.
     is_quiet = not debug and "tensorflow" not in sys.modules
     try:
         with _silence() if is_quiet else contextlib.nullcontext():
-            module = importlib.import_module(f"npu_precision.cli.{name}")
+            found = subcommand(name)
     except ImportError as error:  # Of TensorFlow, or of our library for it.
         raise click.ClickException(str(error)) from error
     if not debug:
         importlib.import_module("tensorflow").get_logger().setLevel("FATAL")
-    return getattr(module, name)
+    return found
 
 
 @contextlib.contextmanager

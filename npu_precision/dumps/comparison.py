@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import json
 import math
@@ -10,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from npu_precision.dumps import differences, matching
+from npu_precision.dumps import differences, matching, reads
 from npu_precision.dumps.differences import Difference
 from npu_precision.dumps.folders import Dump, clean
 from npu_precision.dumps.matching import Matches
@@ -38,6 +37,7 @@ class Row:
         given: the largest error of what the op read.
         entered: the error as a multiple of that, or of a rounding if that is larger.
         diverges: whether the error is above the threshold.
+        passes_on: whether what reads it diverges too, as in reads.Reads.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Row:
     given: float
     entered: float
     diverges: bool
+    passes_on: bool
 
     @property
     def tensor(self) -> str:
@@ -65,8 +66,7 @@ class Comparison:
         skipped: why tensors that both have were not compared, by their names.
         threshold: the error above which a tensor diverges.
         low_type: the lowest type in the first dump.
-        known: how it is known what an op reads: "graph", "inputs", or "order", where it is taken to
-            be all that was computed before.
+        known: how it is known what ops read, as in reads.Reads.
     """
 
     rows: tuple[Row, ...]
@@ -77,14 +77,15 @@ class Comparison:
     known: str
 
     def first_divergence(self) -> Row | None:
-        """The first tensor that diverges."""
-        return next((row for row in self.rows if row.diverges), None)
+        """The first tensor that diverges, and passes that on if any does."""
+        found = [row for row in self.rows if row.diverges]
+        return next((row for row in found if row.passes_on), found[0] if found else None)
 
     def ranked(self) -> list[Row]:
-        """The tensors that diverge, first those at which most error enters."""
+        """The tensors that diverge: first those that pass it on; of them, where most enters."""
         found = [row for row in self.rows if row.diverges]
         # All infinite errors are the same: the first of them is the cause of the others.
-        return sorted(found, key=lambda row: (-row.entered, row.position))
+        return sorted(found, key=lambda row: (not row.passes_on, -row.entered, row.position))
 
     def mixlist(self) -> str:
         """The mixlist that keeps the ops in float32 at which error enters; "" if there are none."""
@@ -92,7 +93,7 @@ class Comparison:
             row.name
             for row in self.ranked()
             # On a CPU, a lowered op may compute rounded values in float32.
-            if self.low_type in _LOW and row.entered > _TIMES
+            if self.low_type in _LOW and row.entered > _TIMES and row.passes_on
         ]
         if not names:
             return ""
@@ -138,9 +139,11 @@ def compare(
     unit = differences.unit(low_type)
     if threshold is None:
         threshold = max(_UNITS * unit, _LEAST_THRESHOLD)
-    given, known = _given(first, second, measured, graph)
+    read_by_ops = reads.of_dumps(first, second, measured, threshold, graph)
     rows = []
-    for position, ((pair, difference), read) in enumerate(zip(measured, given)):
+    for position, ((pair, difference), read, passes_on) in enumerate(
+        zip(measured, read_by_ops.given, read_by_ops.passes_on)
+    ):
         name = matching.original(pair.first.name)
         rows.append(
             Row(
@@ -152,9 +155,10 @@ def compare(
                 read,
                 0.0 if math.isinf(read) else difference.error / max(read, unit),
                 difference.error > threshold,
+                passes_on,
             )
         )
-    return Comparison(tuple(rows), matches, skipped, threshold, low_type, known)
+    return Comparison(tuple(rows), matches, skipped, threshold, low_type, read_by_ops.known)
 
 
 def _low_type(dump: Dump, compared: Sequence[str]) -> str:
@@ -162,55 +166,6 @@ def _low_type(dump: Dump, compared: Sequence[str]) -> str:
     cast_to = [_CAST_TO.search(tensor.name) for tensor in dump.tensors]
     types = {*compared, *(found[1] for found in cast_to if found)} - {""}
     return max(sorted(types), key=differences.unit, default="float32")
-
-
-def _given(
-    first: Dump, second: Dump, measured: Sequence[tuple[matching.Pair, Difference]], graph: Any
-) -> tuple[list[float], str]:
-    """The largest error of what each op reads, and how that is known."""
-    errors: dict[str, float] = collections.defaultdict(float)
-    for pair, difference in measured:
-        name = matching.original(pair.first.name)
-        errors[name] = max(errors[name], difference.error)
-    if graph is not None:
-        producers = _producers(graph, errors)
-        names = [matching.original(pair.first.name) for pair, _ in measured]
-        return [
-            max((errors[each] for each in producers[name]), default=0.0) for name in names
-        ], "graph"
-    inputs = matching.match(first, second, "input").pairs
-    if inputs and any(pair.first.way == "output" for pair, _ in measured):
-        read: dict[str, float] = collections.defaultdict(float)
-        for pair in inputs:
-            of_input = differences.of_values(pair.first.load(), pair.second.load())
-            if isinstance(of_input, Difference):
-                read[pair.first.name] = max(read[pair.first.name], of_input.error)
-        return [read[pair.first.name] for pair, _ in measured], "inputs"
-    worst, before = 0.0, []
-    for _, difference in measured:
-        before.append(worst)
-        worst = max(worst, difference.error)
-    return before, "order"
-
-
-def _producers(graph: Any, known: Mapping[str, float]) -> dict[str, set[str]]:
-    """By the name of an op: the ops with a known error that it reads, through others without."""
-    nodes = {clean(node.name): node for node in graph.node}
-    found: dict[str, set[str]] = collections.defaultdict(set)
-    for name in known:
-        seen, open_names = set(), [name]
-        while open_names:
-            node = nodes.get(open_names.pop())
-            for text in node.input if node is not None else ():
-                producer = clean(text.partition(":")[0].lstrip("^"))
-                if text.startswith("^") or producer in seen:
-                    continue
-                seen.add(producer)
-                if matching.original(producer) in known:
-                    found[name].add(matching.original(producer))
-                else:
-                    open_names.append(producer)
-    return found
 
 
 def _pattern(name: str) -> str:

@@ -11,7 +11,7 @@ from npu_precision import _library
 from npu_precision.dumps.folders import Dump, DumpedTensor, clean
 
 # Ops that a mode inserted.
-_CAST = re.compile(r"_npu_(cast|emulated|rounded|shaped)")
+_INSERTED = re.compile(r"_npu_")
 # A name that ends with a shorter one is of a fusion, if the shorter one has so many letters.
 _FEWEST_LETTERS = 4
 
@@ -82,9 +82,10 @@ def _by_name(tensors: Iterable[DumpedTensor], way: str) -> dict[str, list[Dumped
     renamed = {original(each.name) for each in tensors if original(each.name) != each.name}
     for tensor in tensors:
         # A Cast took over the name of a renamed op.
-        is_cast = _CAST.search(tensor.name) or (tensor.name in renamed and tensor.op == "Cast")
-        if tensor.way == way and not is_cast:
-            found.setdefault(original(tensor.name), []).append(tensor)
+        is_cast = tensor.name in renamed and tensor.op == "Cast"
+        name = original(tensor.name)
+        if tensor.way == way and not is_cast and not _INSERTED.search(name):
+            found.setdefault(name, []).append(tensor)
     return found
 
 

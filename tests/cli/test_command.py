@@ -105,13 +105,13 @@ def test_a_subcommand_that_works_without_tensorflow_imports_none_of_it(name):
 
 def test_the_list_of_subcommands_names_those_that_there_are():
     modules = [path.stem for path in (ROOT / "npu_precision" / "cli").glob("[!_]*.py")]
-    found = {
-        name: getattr(importlib.import_module(f"npu_precision.cli.{name}"), name, None)
+    found = [
+        getattr(importlib.import_module(f"npu_precision.cli.{name}"), name, None)
         for name in modules
-    }
-    commands = {name for name, value in found.items() if isinstance(value, click.Command)}
-    assert commands == set(npu_precision_command.SUBCOMMANDS)
-    assert {found[name].name for name in commands} == commands
+    ]
+    commands = {value.name: value for value in found if isinstance(value, click.Command)}
+    assert set(commands) == set(npu_precision_command.SUBCOMMANDS)
+    assert all(npu_precision_command.subcommand(name) is value for name, value in commands.items())
 
 
 def test_a_library_that_is_not_there_is_told_in_one_line(run):

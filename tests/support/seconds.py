@@ -28,6 +28,7 @@ BUDGETS = {
     "cli": 14,
     "control_flow": 4,
     "distribute": 11,
+    "dumps": 2,
     "explain": 2,
     "flight": 2,
     "guard": 4,
