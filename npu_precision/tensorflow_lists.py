@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-_PREFIX = "TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_"
+PREFIX = "TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_"
+NAMES = ("ALLOWLIST", "INFERLIST", "CLEARLIST", "DENYLIST")
 # By TensorFlow's name, newer or older, the list here.
 _LISTS = {
     "ALLOWLIST": "white",
@@ -18,7 +19,7 @@ _LISTS = {
     "DENYLIST": "black",
     "BLACKLIST": "black",
 }
-_LEVEL, _ALL = f"{_PREFIX}LEVEL", "UNSAFE_FORCE_ALL"
+_LEVEL, _ALL = f"{PREFIX}LEVEL", "UNSAFE_FORCE_ALL"
 
 
 def options_from(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def options_from(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         fields["all_white" if level == _ALL else "white_only"] = True
     added: dict[str, str] = {}  # by op, the variable
     for name in _LISTS:
-        variable = f"{_PREFIX}{name}_ADD"
+        variable = f"{PREFIX}{name}_ADD"
         for op in _ops(environment, variable):
             other = added.setdefault(op, variable)
             if _color(other) != _color(variable):
@@ -54,7 +55,7 @@ def options_from(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         op
         for name, color in _LISTS.items()
         if color != "black"
-        for op in _ops(environment, f"{_PREFIX}{name}_REMOVE")
+        for op in _ops(environment, f"{PREFIX}{name}_REMOVE")
     }
     edits: dict[str, list[str]] = {}
     for op, variable in added.items():
@@ -69,4 +70,4 @@ def _ops(environment: Mapping[str, str], variable: str) -> list[str]:
 
 
 def _color(variable: str) -> str:
-    return _LISTS[variable[len(_PREFIX) :].rpartition("_")[0]]
+    return _LISTS[variable[len(PREFIX) :].rpartition("_")[0]]

@@ -63,7 +63,7 @@ def _of_runs(command: Callable[..., Any]) -> Callable[..., Any]:
         if wanted.form == float32_nodes.KERAS:
             raise click.UsageError(f"--for keras: expected a model that Keras saved, got {model}.")
         with wanted.written([model]) as write:
-            write(*wanted.of_names(float32_nodes.of_ledger(model, run_ledgers.read_ledger(model))))
+            write(*wanted.of_nodes(float32_nodes.of_ledger(model, run_ledgers.read_ledger(model))))
 
     return with_runs
 
@@ -114,7 +114,7 @@ def explain(
             if wanted.form == float32_nodes.KERAS:
                 write(*_policies(model, options))
             else:
-                write(*wanted.of_names(float32_nodes.of_model(model, options)))
+                write(*wanted.of_nodes(float32_nodes.of_model(model, options)))
         return
     if batch_size is not None:
         model = model.with_batch_size(batch_size)

@@ -12,6 +12,7 @@ import click
 from npu_precision import outputs
 from npu_precision.cli import printing
 from npu_precision.explain import float32_nodes
+from npu_precision.ledger import LedgerNode
 
 
 class Float32Nodes(NamedTuple):
@@ -47,10 +48,9 @@ class Float32Nodes(NamedTuple):
 
             yield write
 
-    def of_names(self, names: tuple[str, ...]) -> tuple[str, str]:
-        """The text that lists these nodes, and what it is."""
-        nodes = "1 node stays" if len(names) == 1 else f"{len(names)} nodes stay"
-        return float32_nodes.text(names, self.form or float32_nodes.NAMES), f"{nodes} float32"
+    def of_nodes(self, nodes: tuple[LedgerNode, ...]) -> tuple[str, str]:
+        """The text that lists those of the nodes that stay float32, and what it is."""
+        return float32_nodes.text(nodes, self.form or float32_nodes.NAMES)
 
 
 def float32_nodes_flags(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,7 +68,9 @@ def float32_nodes_flags(command: Callable[..., Any]) -> Callable[..., Any]:
             "form",
             type=click.Choice(float32_nodes.FORMS),
             help="The form of that list: a name on each line, the default; the value of trtexec's "
-            "--layerPrecisions; or, for a model that Keras 3 saved, a DTypePolicyMap.",
+            "--layerPrecisions; a regular expression on each line, for AutoCast; the variables of "
+            "TensorFlow's auto_mixed_precision; or, for a model that Keras 3 saved, a "
+            "DTypePolicyMap.",
         ),
         click.option(
             "--float32-nodes",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from npu_precision.explain import explanation
+from npu_precision import tensorflow_lists
+from npu_precision.explain import explanation, reasons
 from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.offline import frozen_signatures
 from npu_precision.offline.model_file import SAVED_MODEL, Model
@@ -16,14 +19,16 @@ from npu_precision.options import PrecisionOptions
 
 # These ops have no precision of their own. Neither have nodes that never change, such as calls.
 _COPIES = ("Identity", "IdentityN")
-# By runtime: one name on each line, the value of trtexec's --layerPrecisions, or, of layers and not
-# of nodes, a DTypePolicyMap of Keras 3.
-NAMES, TENSORRT, KERAS = "names", "tensorrt", "keras"
-FORMS = (NAMES, TENSORRT, KERAS)
+# By runtime: one name on each line; the value of trtexec's --layerPrecisions; a regular expression
+# of a name on each line, as AutoCast excludes nodes; of op types, the variables that TensorFlow's
+# auto_mixed_precision reads; and of layers, a DTypePolicyMap of Keras 3.
+NAMES, TENSORRT, AUTOCAST = "names", "tensorrt", "autocast"
+TENSORFLOW, KERAS = "tensorflow", "keras"
+FORMS = (NAMES, TENSORRT, AUTOCAST, TENSORFLOW, KERAS)
 
 
-def of_model(model: Model, options: PrecisionOptions) -> tuple[str, ...]:
-    """The names of the nodes of a model that stay float32 while others are lowered.
+def of_model(model: Model, options: PrecisionOptions) -> tuple[LedgerNode, ...]:
+    """The float nodes of a model, some of which are lowered.
 
     Signatures of TensorFlow 2 are frozen first, as exporters do, so that the names are those of the
     inlined graph. Options that change more than dtypes are off, because the list is about the nodes
@@ -35,11 +40,11 @@ def of_model(model: Model, options: PrecisionOptions) -> tuple[str, ...]:
     """
     dtypes_only: dict[str, Any] = {"rewrites": "none", "lower_collectives": False}
     explained = explanation.explain(_frozen(model), dataclasses.replace(options, **dtypes_only))
-    return _float32(model.path, (node for _, node in explained.nodes()))
+    return _checked(model.path, (node for _, node in explained.nodes()))
 
 
-def of_ledger(path: str, ledger: Ledger) -> tuple[str, ...]:
-    """The names of the nodes that stay float32 in the graph of a ledger and in its functions.
+def of_ledger(path: str, ledger: Ledger) -> tuple[LedgerNode, ...]:
+    """The float nodes in the graph of a ledger and in its functions, some of which are lowered.
 
     Args:
         path: the ledger's file, for errors.
@@ -48,19 +53,61 @@ def of_ledger(path: str, ledger: Ledger) -> tuple[str, ...]:
     Raises:
         ValueError: nothing is lowered in it.
     """
-    return _float32(path, (node for part in ledger for node in part.nodes))
+    return _checked(path, (node for part in ledger for node in part.nodes))
 
 
-def text(names: Iterable[str], form: str) -> str:
-    """The content of a file for a runtime.
+def text(nodes: Iterable[LedgerNode], form: str) -> tuple[str, str]:
+    """The content of a file for a runtime, and what it is.
 
     Args:
-        names: the nodes.
-        form: NAMES or TENSORRT.
+        nodes: the float nodes.
+        form: one of FORMS, but for KERAS.
     """
+    found = list(nodes)
+    if form == TENSORFLOW:
+        return _variables(found)
+    names = list(dict.fromkeys(node.name for node in found if _stays_float32(node)))
+    what = f"{'1 node stays' if len(names) == 1 else f'{len(names)} nodes stay'} float32"
     if form == TENSORRT:
-        return ",".join(f"{name}:fp32" for name in names) + "\n"
-    return "".join(f"{name}\n" for name in names)
+        return ",".join(f"{name}:fp32" for name in names) + "\n", what
+    if form == AUTOCAST:
+        return "".join(f"^{re.escape(name)}$\n" for name in names), what
+    return "".join(f"{name}\n" for name in names), what
+
+
+def _variables(nodes: Sequence[LedgerNode]) -> tuple[str, str]:
+    """The environment in which TensorFlow's pass lowers and keeps the same op types.
+
+    An op type is denied if it has a reason of its own to stay float32, and none of its nodes is
+    lowered. It is allowed if it is on the white list here, and all of its nodes are lowered.
+    """
+    lowered = collections.Counter(node.op for node in nodes if node.decision == "lowered")
+    stays = collections.Counter(node.op for node in nodes if _stays_float32(node))
+    kept = {
+        node.op for node in nodes if _stays_float32(node) and node.reason not in reasons.OF_VOTES
+    }
+    white = {node.op for node in nodes if node.reason == "white_list"}
+    lists = {
+        "DENYLIST": sorted(op for op in kept if not lowered[op]),
+        "ALLOWLIST": sorted(op for op in white if not stays[op]),
+    }
+    lines = [
+        f"{tensorflow_lists.PREFIX}{name}_ADD={','.join(ops)}\n"
+        for name, ops in lists.items()
+        if ops
+    ]
+    # An op type on two lists is an error there.
+    removed = sorted({*lists["DENYLIST"], *lists["ALLOWLIST"]})
+    for name in tensorflow_lists.NAMES:
+        others = [op for op in removed if op not in lists.get(name, ())]
+        if others:
+            lines.append(f"{tensorflow_lists.PREFIX}{name}_REMOVE={','.join(others)}\n")
+    both = sorted(op for op in kept if lowered[op])
+    what = f"{len(lists['DENYLIST'])} op types stay float32, {len(lists['ALLOWLIST'])} are lowered"
+    if both:
+        counts = ", ".join(f"{stays[op]} of {stays[op] + lowered[op]} {op}" for op in both)
+        what += f"; lists of op types cannot say that {counts} stay float32"
+    return "".join(lines), what
 
 
 def _frozen(model: Model) -> Model:
@@ -72,14 +119,14 @@ def _frozen(model: Model) -> Model:
     return dataclasses.replace(model, meta_graph=meta_graph)
 
 
-def _float32(path: str, nodes: Iterable[LedgerNode]) -> tuple[str, ...]:
+def _checked(path: str, nodes: Iterable[LedgerNode]) -> tuple[LedgerNode, ...]:
     found = tuple(nodes)
     if not any(node.decision == "lowered" for node in found):
         raise ValueError(
             f"{path!r}: no node is lowered, so a list of those that stay float32 would name them "
             "all; expected a mode, or a ledger of a run, that lowers some"
         )
-    return tuple(dict.fromkeys(node.name for node in found if _stays_float32(node)))
+    return found
 
 
 def _stays_float32(node: LedgerNode) -> bool:
