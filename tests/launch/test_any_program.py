@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from support import ROOT, python_path
-from support.tf_versions import needs_functions_by_default
+from support.tf_versions import needs_estimator, needs_functions_by_default
 
 from npu_precision.launch import command
 
@@ -44,6 +44,25 @@ y = tf.nn.relu(tf.matmul(x, w))
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
     print(session.run(y, {x: np.ones([8, 64])}).dtype)
+"""
+
+ESTIMATOR = """
+import numpy as np
+import tensorflow as tf
+
+def model_fn(features, labels, mode):
+    logits = tf.compat.v1.layers.dense(features, 10, name="logits")
+    loss = tf.compat.v1.losses.sparse_softmax_cross_entropy(labels, logits)
+    step = tf.compat.v1.train.get_or_create_global_step()
+    train = tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+def input_fn():
+    batch = np.ones([8, 64], "f"), np.zeros([8], "i")
+    return tf.data.Dataset.from_tensors(batch).repeat()
+
+tf.estimator.Estimator(model_fn, "model").train(input_fn, steps=3)
+print("trained")
 """
 
 # A layer is the identity, computed through values that float16 cannot hold from the 13th step on.
@@ -147,6 +166,13 @@ def test_a_session_runs_in_the_mode(run):
     assert done.stdout.splitlines() == ["float32"]
     ((_, _, count),) = lowered(done)
     assert count >= 1
+
+
+@needs_estimator
+def test_an_estimator_trains_in_the_mode(run):
+    done = run({"train.py": ESTIMATOR}, *BF16, "train.py")
+    assert done.stdout.splitlines() == ["trained"]
+    assert any(mode == "allow_mix_precision_bf16" and count for _, mode, count in lowered(done))
 
 
 def test_a_session_that_names_the_optimizer_keeps_its_mode(run):
