@@ -119,7 +119,7 @@ class MissedRewrite:
     Attributes:
         by: the rewrite, as "trained_norms".
         node: the node's name.
-        why: a clause, as "its gradient has another form".
+        why: a clause, as "x is fetched".
     """
 
     by: str

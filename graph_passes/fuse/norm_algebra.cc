@@ -214,6 +214,8 @@ bool NormAlgebra::Reduce(int id, int depth, ChannelFunction* out) {
   }
   std::vector<int64_t> axes;
   if (!site_.Integers(view_.fanin(id)[1], &axes)) return false;
+  // What is reduced has the rank of x.
+  for (int64_t& axis : axes) axis += axis < 0 ? kRank : 0;
   std::sort(axes.begin(), axes.end());
   if (axes != std::vector<int64_t>{0, 1, 2}) return false;
   if (of == nullptr || (of->IsVector() && (input_.places < 0 || !IsImage(from)))) return false;

@@ -16,13 +16,13 @@ using Function = ChannelFunction;
 
 constexpr int kRank = 4, kChannels = 3;
 // A bound on the sums that an image goes into, and on the nodes of a variance.
-constexpr int kMostHops = 8;
+constexpr size_t kMostHops = 8;
 constexpr size_t kMostOfVariance = 24;
 constexpr char kOtherStatistics[] =
     "its root is not that of the variance of x, plus an epsilon above 0";
 constexpr char kOtherAxes[] =
-    "its mean is not that of all axes but the last of a tensor of rank 4, with a known number of "
-    "channels";
+    "its mean is not that of all axes but the last of a float32 tensor of rank 4, with a known "
+    "number of channels";
 constexpr char kOtherResult[] = "its result is not gamma * (x - mean) * root + beta";
 
 bool IsRoot(const std::string& op) { return op == "Rsqrt" || op == "Sqrt"; }
@@ -44,26 +44,25 @@ class Finder {
  private:
   // Whether the root is that of a batch norm, of whatever form.
   bool Read(TrainedNorm* norm) const {
-    OutputPort variance;
-    if (!ReadRoot(norm, &variance)) return false;
+    if (!ReadRoot(norm)) return false;
+    const OutputPort sum = view_.fanin(norm->root)[0];
     norm->why_not = kOtherAxes;
     bool is_norm = false;
-    for (int mean : MeansBehind(variance)) {
+    for (int mean : MeansBehind(sum)) {
       if (!IsOverBatch(mean)) continue;
       is_norm = true;
       norm->input.x = view_.fanin(mean)[0];
       if (!ReadShape(&norm->input)) continue;
       NormAlgebra algebra(view_, site_, norm->input);
       const Function* of_mean = algebra.Of({mean, 0});
-      const Function* of_variance = algebra.Of(variance);
+      const Function* of_sum = algebra.Of(sum);
       if (of_mean == nullptr || !of_mean->Equals(algebra.mean())) continue;
       norm->why_not = kOtherStatistics;
-      if (of_variance == nullptr || !of_variance->Equals(algebra.variance()) ||
-          !(norm->epsilon > 0)) {
-        continue;
-      }
+      const Function expected =
+          Function::Sum(algebra.variance(), Function::Constant(norm->epsilon));
+      if (of_sum == nullptr || !of_sum->Equals(expected) || !(norm->epsilon > 0)) continue;
       norm->mean = mean;
-      norm->variance = variance.node;
+      norm->variance = FirstOf(algebra.variance(), &algebra);
       norm->why_not = kOtherResult;
       if (!ReadResult(&algebra, norm)) return true;
       norm->why_not.clear();
@@ -74,21 +73,34 @@ class Finder {
     return is_norm;
   }
 
-  // Whether it is the root of a sum of `variance` and a constant.
-  bool ReadRoot(TrainedNorm* norm, OutputPort* variance) const {
+  // Whether it is the root of a sum with a constant. TensorFlow also writes (a - b) + epsilon as
+  // a + (epsilon - b).
+  bool ReadRoot(TrainedNorm* norm) const {
     if (view_.op_def(norm->root) == nullptr || view_.num_fanin(norm->root) != 1) return false;
-    const int sum = view_.fanin(norm->root)[0].node;
-    if (!AddsAll(view_.node(sum).op()) || view_.num_fanin(sum) != 2) return false;
-    for (int side : {0, 1}) {
-      if (!site_.Number(view_.fanin(sum)[1 - side], &norm->epsilon)) continue;
-      *variance = view_.fanin(sum)[side];
-      while (KeepsElements(view_.node(variance->node).op()) &&
-             view_.num_fanin(variance->node) > 0) {
-        *variance = view_.fanin(variance->node)[0];
-      }
-      return true;
+    std::vector<OutputPort> terms = {view_.fanin(norm->root)[0]};
+    for (size_t i = 0; i < terms.size() && i < kMostHops; ++i) {
+      const int id = terms[i].node;
+      if (i > 0 && site_.Number(terms[i], &norm->epsilon)) return true;
+      if (!AddsOrSubtracts(view_.node(id).op())) continue;
+      terms.insert(terms.end(), view_.fanin(id).begin(), view_.fanin(id).end());
     }
     return false;
+  }
+
+  // The first node that yields a vector of this value; kNone if there is none.
+  int FirstOf(const Function& value, NormAlgebra* algebra) const {
+    const auto is_such = [&](const OutputPort& tensor) {
+      const Function* function = algebra->Of(tensor);
+      return function != nullptr && function->Equals(value);
+    };
+    for (const NormAlgebra::Found& found : algebra->AllFound()) {
+      const auto fanin = view_.fanin(found.tensor.node);
+      if (is_such(found.tensor) && algebra->IsVector(found.tensor) &&
+          std::none_of(fanin.begin(), fanin.end(), is_such)) {
+        return found.tensor.node;
+      }
+    }
+    return TrainedNorm::kNone;
   }
 
   // The means that a variance is computed from, the nearest first.
@@ -114,7 +126,8 @@ class Finder {
     if (view_.num_fanin(mean) != 2 || !site_.Integers(view_.fanin(mean)[1], &axes)) return false;
     OutputPort of = view_.fanin(mean)[0];
     const int rank = site_.Shape(of).dims();
-    for (int hops = 0; hops < kMostHops && IsOpOfNorms(view_.node(of.node).op()); ++hops) {
+    for (int64_t& axis : axes) axis += axis < 0 && rank >= 0 ? rank : 0;
+    for (size_t hops = 0; hops < kMostHops && IsOpOfNorms(view_.node(of.node).op()); ++hops) {
       of = view_.fanin(of.node)[0];
     }
     return !YieldsWeight(view_.node(of.node).op()) &&
@@ -195,7 +208,7 @@ class Finder {
   // The sums that a node goes into, as long as nothing else reads them.
   std::vector<int> SumsAbove(int id) const {
     std::vector<int> sums;
-    for (int hops = 0; hops < kMostHops; ++hops) {
+    for (size_t hops = 0; hops < kMostHops; ++hops) {
       const auto uses = view_.fanout({id, 0});
       if (uses.size() != 1 || !AddsAll(view_.node(uses[0].node).op())) break;
       id = uses[0].node;

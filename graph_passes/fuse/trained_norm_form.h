@@ -25,7 +25,8 @@ struct TrainedNorm {
   NormInput input;
   double epsilon = 0;
   OutputPort gamma{kNone, 0}, beta{kNone, 0};  // node kNone if there is none
-  // The nodes of the forward pass: the mean, the variance, the root, and the result y.
+  // The nodes of the forward pass: the mean, the variance (kNone if no node yields it alone), the
+  // root, and the result y.
   int mean = kNone, variance = kNone, root = kNone, end = kNone;
   // If y is not computed as such, but its terms are added to others: `end` is gamma * r * x,
   // `shift` the rest, and the sum `meeting` of two inputs has the first in one and, in `small`, the

@@ -73,9 +73,12 @@ class Writer {
   // Why the norm cannot be written, as a clause; empty if it can.
   std::string WhyNot(const TrainedNorm& norm) const {
     if (!norm.why_not.empty()) return norm.why_not;
-    if (norm.has_other_gradient) return "its gradient has another form";
+    if (norm.has_other_gradient) {
+      return "its gradient has another form, or is computed in part";
+    }
     const bool has_gradient = norm.dx != TrainedNorm::kNone;
-    std::vector<int> changed = {norm.mean, norm.variance, norm.end};
+    std::vector<int> changed = {norm.mean, norm.end};
+    if (norm.variance != TrainedNorm::kNone) changed.push_back(norm.variance);
     if (norm.shift != TrainedNorm::kNone) {
       changed.insert(changed.end(), {norm.shift, norm.meeting});
       if (!IsVector(site_.Shape({norm.shift, 0}), norm.input.channels)) return NoVector(norm.shift);
@@ -97,9 +100,7 @@ class Writer {
         return absl::StrCat(Name(id), " is fetched");
       }
     }
-    for (int id : {norm.mean, norm.variance}) {
-      if (!IsVector(site_.Shape({id, 0}), norm.input.channels)) return NoVector(id);
-    }
+    if (!IsVector(site_.Shape({norm.mean, 0}), norm.input.channels)) return NoVector(norm.mean);
     if (IsCircle(norm)) return "gamma or beta comes from its mean or variance";
     if (!MayRun(norm.end, kNorm)) return NoKernel(kNorm);
     if (has_gradient && !MayRun(norm.dx, kGradient)) return NoKernel(kGradient);
@@ -208,10 +209,11 @@ class Writer {
     Replace(norm, norm.end, kNorm, {TensorName(view_, norm.input.x), gamma, beta, none, none}, end);
     BecomeFusedNorm(kNorm, norm.epsilon, true, end);
     Become(norm.mean, norm, Output(norm.end, 1), nodes, out);
-    const std::string share = Share(norm, nodes);
-    const std::string biased =
-        Combined(absl::StrCat(name, "/npu_biased"), "Mul", Output(norm.end, 2), share, nodes);
-    Become(norm.variance, norm, biased, nodes, out);
+    if (norm.variance != TrainedNorm::kNone) {
+      const std::string biased = Combined(absl::StrCat(name, "/npu_biased"), "Mul",
+                                          Output(norm.end, 2), Share(norm, nodes), nodes);
+      Become(norm.variance, norm, biased, nodes, out);
+    }
     if (norm.shift != TrainedNorm::kNone) WriteZeros(norm, nodes, out);
     state_->rewrites.push_back({kPass, name, view_.node(norm.end).op(), kNorm});
   }

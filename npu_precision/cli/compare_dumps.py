@@ -52,25 +52,30 @@ def compare_dumps(
     NPU wrote (converted by msaccucmp.py), that a session wrote here by DumpConfig, or the log of a
     FlightRecorder with statistics. Ops are matched by name, also where one run fused them.
     """
+    if threshold is not None and not math.isfinite(threshold):
+        raise click.UsageError(f"--threshold: got {threshold}, expected a number above 0.")
     outputs.check_apart((mixlist, output), (first, second, model))
     if output is not None:
         report.read_page()  # Fails early if the page is missing.
     with outputs.optional_file(output, force) as page_file:
-        with outputs.optional_file(mixlist, force) as mixlist_file, printing.busy("comparing"):
+        with outputs.optional_file(mixlist, force, required=False) as mixlist_file, printing.busy(
+            "comparing"
+        ):
             graph = None if model is None else model_file.load_model(model).meta_graph.graph_def
             one, other = folders.read_pair(first, second, step)
             compared = comparison.compare(one, other, graph, threshold)
-            if mixlist_file is not None:
-                _write_mixlist(compared, mixlist_file)
+            text = compared.mixlist()
+            if mixlist_file is not None and text:
+                mixlist_file.write_text(text + "\n", encoding="utf-8")
         if page_file is not None:
             page.write(page_file, f"{first} and {second}", compared)
     if as_json:
         click.echo(json.dumps(_data(one, other, compared), indent=1))
         return
     out = printing.console()
-    printing.say(out, f"{one.folder} and {other.folder}")
-    for text in page.findings(compared):
-        printing.say(out, text)
+    printing.say(out, f"{one} and {other}")
+    for finding in page.findings(compared):
+        printing.say(out, finding)
     ranked = compared.ranked()
     if ranked:
         shown = ranked[:_MOST_ROWS]
@@ -80,26 +85,19 @@ def compare_dumps(
         printing.show(out, printing.table(f"Where error enters{most}", columns, rows))
     printing.say(out, f"next: {page.next_step(compared)}")
     if mixlist is not None:
-        printing.say(out, f"wrote {mixlist}")
-    elif compared.mixlist():
-        printing.say(out, compared.mixlist())
+        printing.say(out, f"wrote {mixlist}" if text else f"{mixlist}: not written")
+    elif text:
+        printing.say(out, text)
     if output is not None:
         printing.say(out, f"{output}: open it in a browser")
-
-
-def _write_mixlist(compared: Comparison, file: Any) -> None:
-    text = compared.mixlist()
-    if not text:
-        raise ValueError(f"--mixlist: {page.next_step(compared)}")
-    file.write_text(text + "\n", encoding="utf-8")
 
 
 def _data(one: folders.Dump, other: folders.Dump, compared: Comparison) -> dict[str, Any]:
     first = compared.first_divergence()
     return {
         "schema": SCHEMA,
-        "first": str(one.folder),
-        "second": str(other.folder),
+        "first": str(one),
+        "second": str(other),
         "threshold": compared.threshold,
         "reads_known_by": compared.known,
         "first_divergence": None if first is None else _row(first),
@@ -124,6 +122,7 @@ def _row(row: Row) -> dict[str, Any]:
     return {
         "tensor": row.tensor,
         "op": row.op,
+        "run": row.run,
         "position": row.position,
         "dtype": difference.dtype,
         # JSON has no infinity.

@@ -153,6 +153,10 @@ def _show(model: Model, explained: Explanation, pattern: str | None, as_json: bo
         else:
             for each in found:
                 _print_story(out, each)
+                for body, missed in explained.missed():
+                    if (body.name, missed.node) == (each.body, each.node.name):
+                        reason = f"{missed.by} changes nothing, because {missed.why}"
+                        printing.say(out, f"  {reason}")
             heading.warnings(out, explained.warnings)
     elif as_json:
         _print_json(_explanation_json(model, explained))

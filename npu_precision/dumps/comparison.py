@@ -6,9 +6,10 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from npu_precision import _library
 from npu_precision.dumps import differences, matching, reads
 from npu_precision.dumps.differences import Difference
 from npu_precision.dumps.folders import Dump, clean
@@ -32,28 +33,33 @@ class Row:
         name: the op's name; with "_" for "/" if no graph tells more.
         index: the number of its output.
         op: its op type.
+        run: the run of the op, from 0, in a loop.
         position: its place in the order of the first dump, from 0.
         difference: how the first tensor differs from the second.
         given: the largest error of what the op read.
         entered: the error as a multiple of that, or of a rounding if that is larger.
         diverges: whether the error is above the threshold.
         passes_on: whether what reads it diverges too, as in reads.Reads.
+        is_low: whether the op is lowered, as far as it is known.
     """
 
     name: str
     index: int
     op: str
+    run: int
     position: int
     difference: Difference
     given: float
     entered: float
     diverges: bool
     passes_on: bool
+    is_low: bool
 
     @property
     def tensor(self) -> str:
-        """The name with the number of the output, where that is not 0."""
-        return f"{self.name}:{self.index}" if self.index else self.name
+        """The name with the numbers of the output and of the run, where they are not 0."""
+        output = f":{self.index}" if self.index else ""
+        return f"{self.name}{output}{f' in run {self.run}' if self.run else ''}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,8 +98,7 @@ class Comparison:
         names = [
             row.name
             for row in self.ranked()
-            # On a CPU, a lowered op may compute rounded values in float32.
-            if self.low_type in _LOW and row.entered > _TIMES and row.passes_on
+            if row.is_low and row.entered > _TIMES and row.passes_on
         ]
         if not names:
             return ""
@@ -120,13 +125,25 @@ def compare(
     ways = [{tensor.way for tensor in dump.tensors} for dump in (first, second)]
     way = "output" if all("output" in each for each in ways) else "input"
     matches = matching.match(first, second, way)
+    if not matches.pairs and not ways[0] & ways[1]:
+        raise ValueError(
+            f"{str(first.folder)!r} has {' and '.join(sorted(ways[0]))}s alone, "
+            f"{str(second.folder)!r} {' and '.join(sorted(ways[1]))}s: expected the same dump_mode"
+        )
     if not matches.pairs:
         raise ValueError(
             f"{str(first.folder)!r} and {str(second.folder)!r} are of different models: the first "
             f"has {_some(matches.only_first)}, the second {_some(matches.only_second)}"
         )
-    graph = graph or first.graph() or second.graph()
-    names = {clean(node.name): node.name for node in graph.node} if graph is not None else {}
+    if graph is not None:
+        _check_graph(graph, matches)
+    ran = first.graph()
+    graph = graph or ran or second.graph()
+    names = {**second.names, **first.names}
+    for node in graph.node if graph is not None else ():
+        names[matching.original(clean(node.name))] = node.name.partition(
+            _library.describe()["renamed_suffix"]
+        )[0]
     skipped: dict[str, str] = {}
     measured: list[tuple[matching.Pair, Difference]] = []
     for pair in matches.pairs:
@@ -139,6 +156,7 @@ def compare(
     unit = differences.unit(low_type)
     if threshold is None:
         threshold = max(_UNITS * unit, _LEAST_THRESHOLD)
+    is_low = _lowered(ran, low_type, _has_casts(first))
     read_by_ops = reads.of_dumps(first, second, measured, threshold, graph)
     rows = []
     for position, ((pair, difference), read, passes_on) in enumerate(
@@ -150,15 +168,49 @@ def compare(
                 names.get(name, name),
                 pair.first.index,
                 _ONE_DNN.sub("", pair.first.op),
+                pair.run,
                 position,
                 difference,
                 read,
                 0.0 if math.isinf(read) else difference.error / max(read, unit),
                 difference.error > threshold,
                 passes_on,
+                is_low(pair.first.name, difference.dtype),
             )
         )
     return Comparison(tuple(rows), matches, skipped, threshold, low_type, read_by_ops.known)
+
+
+def _check_graph(graph: Any, matches: Matches) -> None:
+    """Checks that a graph is of the dumps."""
+    known = {matching.original(clean(node.name)) for node in graph.node}
+    names = {matching.original(pair.first.name) for pair in matches.pairs}
+    if 2 * len(names & known) < len(names):
+        raise ValueError(
+            f"--model: it has {len(names & known)} of the {len(names)} ops in the dumps, expected "
+            "the model that they are of"
+        )
+
+
+def _has_casts(dump: Dump) -> bool:
+    return any(_CAST_TO.search(tensor.name) for tensor in dump.tensors)
+
+
+def _lowered(graph: Any, low_type: str, has_casts: bool) -> Callable[[str, str], bool]:
+    """Returns a function of an op's name and its tensor's type: whether the op is lowered."""
+    if low_type not in _LOW:
+        return lambda name, dtype: False
+    if graph is None:
+        # On a CPU, a lowered op may compute rounded values in float32, between Casts.
+        return lambda name, dtype: dtype in _LOW or has_casts
+    nodes = {clean(node.name): node for node in graph.node}
+
+    def is_lowered(name: str, dtype: str) -> bool:
+        node = nodes.get(name)
+        read = [clean(text.partition(":")[0]) for text in node.input] if node is not None else []
+        return dtype in _LOW or any(_CAST_TO.search(each) for each in read)
+
+    return is_lowered
 
 
 def _low_type(dump: Dump, compared: Sequence[str]) -> str:

@@ -88,7 +88,7 @@ def _of_statistics(first: Statistics, second: Statistics) -> Difference | str:
     size = max(abs(second.numbers[name]) for name in names)
     error = apart / size if size else (0.0 if not apart else math.inf)
     new = max(first.not_finite - second.not_finite, 0.0)
-    return Difference(math.inf if new else error, None, None, new, "", True)
+    return Difference(math.inf if new else error, None, None, new, first.dtype, True)
 
 
 def _summed_up(value: np.ndarray[Any, Any] | Statistics) -> Statistics:
@@ -97,7 +97,7 @@ def _summed_up(value: np.ndarray[Any, Any] | Statistics) -> Statistics:
     numbers = value.astype(np.float64)
     finite = numbers[np.isfinite(numbers)]
     if not finite.size:
-        return Statistics({}, float(numbers.size))
+        return Statistics({}, float(numbers.size), value.dtype.name)
     found = {
         "most": finite.max(),
         "least": finite.min(),
@@ -110,6 +110,7 @@ def _summed_up(value: np.ndarray[Any, Any] | Statistics) -> Statistics:
     return Statistics(
         {name: float(number) for name, number in found.items()},
         float(numbers.size - finite.size),
+        _type_of(value),
     )
 
 

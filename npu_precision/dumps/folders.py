@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf import message
 
 from npu_precision.dumps import file_names
 from npu_precision.dumps.file_names import FileName
 from npu_precision.flight import reading
 from npu_precision.flight.log import LINES
 
-GRAPH = "graph.pb"
+_GRAPHS = ".graphs"
 _NAMES = "mapping.csv"
 # Of a .bin file, which has values alone: their type by their size in bytes.
 _BY_SIZE = {2: np.float16, 4: np.float32, 8: np.float64}
@@ -32,10 +33,12 @@ class Statistics:
     Attributes:
         numbers: its statistics by their names: "most", "least", "mean", ...
         not_finite: how many of its values, or which share, are infinite or NaN.
+        dtype: the type of the tensor, or that its values are rounded to; "" if it is not known.
     """
 
     numbers: Mapping[str, float]
     not_finite: float
+    dtype: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,18 +68,35 @@ class Dump:
     Attributes:
         folder: their folder.
         tensors: in the order in which they were computed.
+        step: the recorded step, of a recorder's log.
+        names: the ops' names by those in `tensors`, as far as they are known.
     """
 
     folder: pathlib.Path
     tensors: tuple[DumpedTensor, ...]
+    step: int | None = None
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.folder}{'' if self.step is None else f', step {self.step}'}"
 
     def graph(self) -> tf.compat.v1.GraphDef | None:
-        """The graph that ran, if it is beside the folders of its steps, as DumpConfig writes it."""
-        file = self.folder.parent / GRAPH
+        """The graph that ran, as DumpConfig writes it beside the models.
+
+        Raises:
+            ValueError: its file is damaged.
+        """
+        if len(self.folder.parts) < 3:
+            return None
+        model, number = self.folder.parts[-3:-1]
+        file = self.folder.parents[2] / _GRAPHS / model / f"{number}.pb"
         if not file.exists():
             return None
         graph = tf.compat.v1.GraphDef()
-        graph.ParseFromString(file.read_bytes())
+        try:
+            graph.ParseFromString(file.read_bytes())
+        except message.DecodeError as error:
+            raise ValueError(f"{str(file)!r}: is damaged, or no GraphDef") from error
         return graph
 
 
@@ -85,7 +105,8 @@ def read_pair(first: str, second: str, step: int | None = None) -> tuple[Dump, D
 
     Each folder has the files of a step, or folders of models and their steps, as an NPU and
     DumpConfig write them: {time}/{device}/{model}/{model id}/{step}. Of several, those that both
-    have are taken, and of these the one with most tensors, and the first step.
+    have are taken, of these the model with most tensors, and its first step; of several times, the
+    last. A recorder's log is compared with the largest.
 
     Args:
         first: the folder of a dump, or of a FlightRecorder.
@@ -98,9 +119,8 @@ def read_pair(first: str, second: str, step: int | None = None) -> tuple[Dump, D
         OSError: a file cannot be read.
     """
     of_first, of_second = (_steps(folder, step) for folder in (first, second))
-    if len(of_first) == len(of_second) == 1:
-        (one,), (other,) = of_first.values(), of_second.values()
-        return one(), other()
+    if len(of_first) == 1 or len(of_second) == 1:
+        return _largest(of_first), _largest(of_second)
     both = [key for key in of_first if key in of_second]
     if not both:
         raise ValueError(
@@ -109,6 +129,10 @@ def read_pair(first: str, second: str, step: int | None = None) -> tuple[Dump, D
         )
     dumps = [(of_first[key](), of_second[key]()) for key in both]
     return max(dumps, key=lambda pair: min(len(dump.tensors) for dump in pair))
+
+
+def _largest(steps: Mapping[str, Callable[[], Dump]]) -> Dump:
+    return max((read() for read in steps.values()), key=lambda dump: len(dump.tensors))
 
 
 def _some(steps: Mapping[str, Any]) -> str:
@@ -120,7 +144,7 @@ def _steps(given: str, step: int | None) -> dict[str, Callable[[], Dump]]:
     """The dumps in a folder, by model and step."""
     folder = pathlib.Path(given)
     if not folder.is_dir():
-        raise FileNotFoundError(f"{given!r}: expected the folder of a dump")
+        raise FileNotFoundError(f"{given!r}: no such folder, expected that of a dump")
     if (folder / LINES).exists():
         return {str(step): lambda: _recorded(folder, step)}
     found: dict[str, Callable[[], Dump]] = {}
@@ -131,7 +155,7 @@ def _steps(given: str, step: int | None) -> dict[str, Callable[[], Dump]]:
         if step is not None and path.name.isdigit() and int(path.name) != step:
             continue
         parts = path.relative_to(folder).parts[-3:]
-        found.setdefault("/".join(parts), functools.partial(_written, path))
+        found["/".join(parts)] = functools.partial(_written, path)
     if not found:
         of_step = "" if step is None else f" of step {step}"
         raise ValueError(
@@ -139,8 +163,6 @@ def _steps(given: str, step: int | None) -> dict[str, Callable[[], Dump]]:
             "'MatMul.dense_MatMul.3.0.1700000000000000.output.0.4x8.npy'. A file that an NPU wrote "
             "is converted by 'msaccucmp.py convert'"
         )
-    if all("/" not in key for key in found):
-        return {"": next(iter(found.values()))} if len(found) == 1 else found
     return found
 
 
@@ -220,7 +242,7 @@ def _lines(path: pathlib.Path, parsed: FileName) -> list[DumpedTensor]:
             )
         except (KeyError, ValueError, AttributeError) as error:
             raise ValueError(f"{str(path)!r}:{number}: no statistics of a dump: {error}") from error
-        known = Statistics(numbers, bad)
+        known = Statistics(numbers, bad, _dtype(row.get("Data Type") or ""))
         found.append(_tensor(path, parsed, way, index, functools.partial(_known, known)))
     return found
 
@@ -241,14 +263,15 @@ def _recorded(folder: pathlib.Path, step: int | None) -> Dump:
         )
     event = graph.steps[-1 if step is None else numbers.index(step)]
     tensors = []
-    for place, tensor in enumerate(graph.description["tensors"]):
+    names_of_tensors = graph.description["tensors"]
+    for place, tensor in enumerate(names_of_tensors):
         name, _, index = tensor.partition(":")
         numbers_of = {"largest": event["largest"][place]}
         for kind, values in event.get("statistics", {}).items():
             if values[place] is not None:
                 numbers_of[kind] = values[place]
         bad = event["nans"][place] + event["over"][place]
-        known = Statistics(numbers_of, bad)
+        known = Statistics(numbers_of, bad, graph.description["low_types"][place])
         tensors.append(
             DumpedTensor(
                 str(folder / LINES),
@@ -261,7 +284,14 @@ def _recorded(folder: pathlib.Path, step: int | None) -> Dump:
                 functools.partial(_known, known),
             )
         )
-    return Dump(folder, tuple(tensors))
+    names = {clean(name.partition(":")[0]): name.partition(":")[0] for name in names_of_tensors}
+    return Dump(folder, tuple(tensors), event["step"], names)
+
+
+def _dtype(text: str) -> str:
+    """The type in a file of statistics: "float16", "DT_FLOAT16" or "DT_FLOAT"."""
+    name = text.lower().replace("dt_", "")
+    return {"float": "float32", "bf16": "bfloat16"}.get(name, name)
 
 
 def _known(known: Statistics) -> Statistics:

@@ -12,6 +12,16 @@ from npu_precision.dumps.folders import Dump, DumpedTensor, clean
 
 # Ops that a mode inserted.
 _INSERTED = re.compile(r"_npu_")
+# Ops that move values between the parts of a loop or branch, and compute nothing.
+_MOVES = {
+    "Enter",
+    "Exit",
+    "Merge",
+    "NextIteration",
+    "StackPopV2",
+    "StackPushV2",
+    "Switch",
+}
 # A name that ends with a shorter one is of a fusion, if the shorter one has so many letters.
 _FEWEST_LETTERS = 4
 
@@ -21,6 +31,7 @@ class Pair(NamedTuple):
 
     first: DumpedTensor
     second: DumpedTensor
+    run: int  # of the op, from 0
 
 
 class Matches(NamedTuple):
@@ -40,8 +51,8 @@ def match(first: Dump, second: Dump, way: str) -> Matches:
     """Matches the outputs, or the inputs, of the ops of two dumps.
 
     An op is the one of the same name. Else it is the one whose name ends with its name, or begins
-    so: fused ops have the names of their parts, one after the other. Of an op that ran several
-    times, the first run is matched with the first, and so on.
+    so: an NPU gives a fused op the names of its parts, one after the other. Of an op that ran
+    several times, the first run is matched with the first, and so on.
 
     Args:
         first: the dump whose order counts.
@@ -58,13 +69,16 @@ def match(first: Dump, second: Dump, way: str) -> Matches:
                 counterparts[name] = fused
                 rest.remove(fused)
     pairs = []
+    runs: dict[tuple[str, int], int] = collections.defaultdict(int)
     for name, other in counterparts.items():
         of_index = collections.defaultdict(list)
         for tensor in of_second[other]:
             of_index[tensor.index].append(tensor)
         for tensor in of_first[name]:
             if of_index[tensor.index]:
-                pairs.append(Pair(tensor, of_index[tensor.index].pop(0)))
+                runs[name, tensor.index] += 1
+                run = runs[name, tensor.index] - 1
+                pairs.append(Pair(tensor, of_index[tensor.index].pop(0), run))
     place = {id(tensor): number for number, tensor in enumerate(first.tensors)}
     pairs.sort(key=lambda pair: place[id(pair.first)])
     only_first = [name for name in of_first if name not in counterparts]
@@ -84,6 +98,8 @@ def _by_name(tensors: Iterable[DumpedTensor], way: str) -> dict[str, list[Dumped
         # A Cast took over the name of a renamed op.
         is_cast = tensor.name in renamed and tensor.op == "Cast"
         name = original(tensor.name)
+        if tensor.op in _MOVES:
+            continue
         if tensor.way == way and not is_cast and not _INSERTED.search(name):
             found.setdefault(name, []).append(tensor)
     return found
@@ -93,8 +109,12 @@ def _fused_with(name: str, others: Sequence[str]) -> str | None:
     """The longest of the names that the name ends or begins with, or that does so with it."""
 
     def fits(long: str, short: str) -> bool:
-        is_part = long.endswith(short) or long.startswith(short)
-        return len(short) >= _FEWEST_LETTERS and is_part
+        if not _FEWEST_LETTERS <= len(short) < len(long):
+            return False
+        # A scope, or a number that makes a name another one, is set off by "_".
+        before, after = long[: -len(short)], long[len(short) :]
+        ends = long.endswith(short) and not before.endswith("_")
+        return ends or (long.startswith(short) and not after.startswith("_"))
 
     fitting = [other for other in others if fits(name, other) or fits(other, name)]
     longest = max((min(len(other), len(name)) for other in fitting), default=0)

@@ -40,8 +40,8 @@ def findings(compared: Comparison) -> list[str]:
     """The main findings, a sentence each."""
     matches, rows = compared.matches, compared.rows
     found = [
-        f"{len(rows)} tensors were compared; {len(matches.only_first)} ops are only in the first "
-        f"dump, {len(matches.only_second)} only in the second"
+        f"{len(rows)} tensors were compared; ops of the first dump alone: "
+        f"{_named(matches.only_first)}; of the second: {_named(matches.only_second)}"
     ]
     if compared.skipped:
         name, why = next(iter(compared.skipped.items()))
@@ -50,7 +50,7 @@ def findings(compared: Comparison) -> list[str]:
         found.append("tensors that a dump has only statistics of are compared by these")
     first, ranked = compared.first_divergence(), compared.ranked()
     if first is None:
-        found.append(f"no tensor diverges: no error is above {compared.threshold:.2g}")
+        found.append(f"no tensor diverges: no error is above {compared.threshold:.4g}")
         return found
     found.append(
         f"first divergence: {first.tensor} ({first.op or 'op type unknown'}), number "
@@ -60,6 +60,11 @@ def findings(compared: Comparison) -> list[str]:
     if most is not first:
         found.append(f"most error enters at {most.tensor} ({most.op}), {told(most)}")
     return found
+
+
+def _named(names: Sequence[str]) -> str:
+    few = ", ".join(names[:3])
+    return f"{few} and {len(names) - 3} more" if len(names) > 3 else few or "none"
 
 
 def told(row: Row) -> str:
@@ -76,6 +81,8 @@ def next_step(compared: Comparison) -> str:
         return "nothing is to be kept in float32."
     if compared.mixlist():
         return "this mixlist keeps the ops in float32 at which error enters:"
+    if compared.low_type in ("float16", "bfloat16"):
+        return "the ops at which error enters compute in float32: a mixlist does not help."
     return "the first dump has no values of a low type: a mixlist does not help."
 
 

@@ -19,9 +19,9 @@ class Reads(NamedTuple):
 
     Attributes:
         given: for each tensor, the largest error of what its op read.
-        passes_on: whether an op that reads the tensor diverges too; also if nothing reads it, or
-            this is not known. What no reader shows is written in another way, and no error: a pass
-            may have moved a part of the op behind it.
+        passes_on: whether an op that reads the tensor diverges too, by at least a quarter of its
+            error; also if nothing reads it, or this is not known. What no reader shows is written
+            in another way, and no error: a pass may have moved a part of the op behind it.
         known: "graph", "inputs", or "order", where an op is taken to read all that was computed
             before.
     """
@@ -64,7 +64,11 @@ def _by_graph(names: Sequence[str], errors: Sequence[float], threshold: float, g
     for name in worst:
         for producer in producers[name]:
             of_readers[producer].append(worst[name])
-    passes_on = {name: not of_readers[name] or max(of_readers[name]) > threshold for name in worst}
+    passes_on = {
+        name: not of_readers[name]
+        or max(of_readers[name]) > max(threshold, min(worst[name], 1.0) / 4)
+        for name in worst
+    }
     # What is written in another way is as wrong as what it was made of.
     shown: dict[str, float] = {}
     given = []

@@ -73,7 +73,7 @@ def of_arguments(
             f"steps: got {_errors.got(steps)}, expected a range of steps from 0 on, as "
             "range(500, 600) or range(0, 1000, 10)"
         )
-    if isinstance(scopes, (str, bytes)) or not all(
+    if not isinstance(scopes, (list, tuple)) or not all(
         isinstance(scope, str) and scope.strip("/") for scope in scopes
     ):
         raise ValueError(

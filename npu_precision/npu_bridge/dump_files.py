@@ -13,6 +13,8 @@ import tensorflow as tf
 
 # The limit of file systems.
 LONGEST_NAME = 255
+# The folder, beside those of the models, that has their graphs.
+GRAPHS = ".graphs"
 # The columns of statistics. Max, min and average are of finite values.
 COLUMNS = (
     "Input/Output",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,15 +60,20 @@ def of_options(options: Mapping[str, Any]) -> DumpSettings | None:
     if options.get("enable_dump_debug"):
         raise ValueError("enable_dump and enable_dump_debug are both set, expected one of them")
     path = options.get("dump_path")
-    if not path:
+    if not path or not isinstance(path, (str, bytes, os.PathLike)):
         raise ValueError(f"dump_path: got {_errors.got(path)}, expected a folder for enable_dump")
+    layers = options.get("dump_layer") or ""
+    if not isinstance(layers, str):
+        raise ValueError(
+            f"dump_layer: got {_errors.got(layers)}, expected names of ops with spaces between them"
+        )
     mode = _one_of(options, "dump_mode", _MODES, "output")
     return DumpSettings(
-        path=path,
+        path=os.fsdecode(path),
         steps=_steps(options.get("dump_step")),
         inputs=mode != "output",
         outputs=mode != "input",
-        layers=frozenset((options.get("dump_layer") or "").split()),
+        layers=frozenset(layers.split()),
         statistics=_one_of(options, "dump_data", _DATA, "tensor") == "stats",
     )
 
@@ -91,6 +97,10 @@ def _steps(text: str | int | None) -> tuple[tuple[int, int], ...] | None:
         if not first.isdigit() or (dash and not last.isdigit()):
             raise ValueError(
                 f"dump_step: got {text!r}, expected steps and ranges of them, as '0|5|10-20'"
+            )
+        if int(last or first) < int(first):
+            raise ValueError(
+                f"dump_step: got {text!r}, expected a range that counts up, as '10-20'"
             )
         ranges.append((int(first), int(last or first)))
     return tuple(ranges)

@@ -15,8 +15,8 @@ become "_". The task id is the number of the node in the graph; the stream id is
 1x3x224x224, or 1 for a scalar. bfloat16 is written as float32, exactly. A file whose name would be
 too long gets a number, and mapping.csv has its name.
 
-The folder of a model also has its graph, graph.pb, which `npu-precision compare-dumps` reads. With
-dump_data "stats", there is a file for each op instead, with a line for each tensor:
+Beside the models, the folder .graphs has their graphs, which `npu-precision compare-dumps` reads.
+With dump_data "stats", there is a file for each op instead, with a line for each tensor:
 
     {op type}.{op name}.{task id}.{stream id}.{timestamp}.csv
 
@@ -52,7 +52,7 @@ from tensorflow.core.protobuf import config_pb2
 from npu_precision import _library, _tf_compat
 from npu_precision.hccl import ranks
 from npu_precision.npu_bridge import dump_settings, fetching
-from npu_precision.npu_bridge.dump_files import LONGEST_NAME, DumpFiles
+from npu_precision.npu_bridge.dump_files import GRAPHS, LONGEST_NAME, DumpFiles
 from npu_precision.npu_bridge.dump_settings import DumpSettings
 from npu_precision.options import OPTIMIZER_NAME, plain_value
 from npu_precision.session import rewriter_config
@@ -114,7 +114,8 @@ class _SessionDump:
             # Nothing runs if nothing is fetched.
             if metadata.partition_graphs:
                 watched = _tf_compat.WatchedRun(scratch, metadata)
-                _write_graph(watched, os.path.dirname(into))
+                graphs = os.path.join(self._folder, GRAPHS)
+                _write_graph(watched, os.path.join(graphs, model.name, f"{model.number}.pb"))
                 _write(watched, self._settings, into)
         finally:
             _tf_compat.remove_watched(scratch)
@@ -144,9 +145,9 @@ class _SessionDump:
         self._folder = folder
 
 
-def _write_graph(watched: Any, folder: str) -> None:
+def _write_graph(watched: Any, path: str) -> None:
     """Writes the graph of a model with its first step: it says what each op reads."""
-    path = os.path.join(folder, "graph.pb")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     if not os.path.exists(path):
         with open(path, "xb") as file:
             file.write(graph_pb2.GraphDef(node=watched.nodes).SerializeToString())

@@ -71,6 +71,9 @@ def test_it_ends_with_the_mixlist_that_heals_the_run(dumps, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "no tensor diverges" in printed
     assert "next: nothing is to be kept in float32." in printed
+    assert compare(healed, dumps[1], "--mixlist", tmp_path / "nothing.json") == 0
+    assert "nothing.json: not written" in capsys.readouterr().out
+    assert not (tmp_path / "nothing.json").exists()
 
 
 def test_json_has_every_tensor(dumps, capsys):
@@ -104,7 +107,7 @@ def test_a_threshold_decides_what_diverges(dumps, capsys):
 
 
 def test_a_model_tells_names_and_inputs(dumps, capsys):
-    (graph,) = pathlib.Path(dumps[1]).rglob("graph.pb")
+    (graph,) = pathlib.Path(dumps[1]).rglob(".graphs/*/*.pb")
     assert compare(*dumps, "--model", graph, "--json") == 0
     assert json.loads(capsys.readouterr().out)["reads_known_by"] == "graph"
 
@@ -127,19 +130,22 @@ def test_logs_of_recorders_are_compared_by_statistics(tmp_path, capsys):
     data = json.loads(capsys.readouterr().out)
     tensors = {row["tensor"]: row for row in data["tensors"]}
     assert tensors["x"]["error"] == 0
-    assert tensors["second_product"]["error"] == 1
-    assert tensors["second_product"]["by_statistics"]
+    assert tensors["second/product"]["error"] == 1
+    assert tensors["second/product"]["by_statistics"]
+    assert tensors["second/product"]["dtype"] == "float16"
+    assert data["first"].endswith("a, step 0")
+    assert data["threshold"] == 2.0**-7
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere", "FIRST"], "'nowhere': expected the folder of a dump"),
+        (["nowhere", "FIRST"], "'nowhere': no such folder, expected that of a dump"),
         (["FIRST", "SECOND", "--step", "7"], "has no dump of step 7"),
         (["FIRST", "SECOND", "--threshold", "0"], "--threshold"),
+        (["FIRST", "SECOND", "--threshold", "nan"], "--threshold: got nan"),
         (["FIRST", "SECOND", "--model", "nowhere.pb"], "nowhere.pb"),
         (["FIRST", "SECOND", "--mixlist", "FIRST/kept.json"], "expected another name"),
-        (["SECOND", "SECOND", "--mixlist", "kept.json"], "--mixlist: nothing is to be kept"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(

@@ -220,6 +220,8 @@ def test_what_rewrites_could_not_change_is_told_with_the_reason(
     assert missed["why"].startswith("its root is not that of the variance of x")
     shown = command("explain", file, *mode)
     assert "What rewrites could not change" in shown
+    story = command("explain", file, *mode, "--node", "root")
+    assert f"  trained_norms changes nothing, because {missed['why']}" in story
     assert missed["why"] in shown
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from npu_precision.dumps import comparison, differences, folders, matching
+from npu_precision.dumps import comparison, differences, folders, matching, page
 from npu_precision.dumps.folders import Statistics, clean
 
 RNG = np.random.default_rng(0)
@@ -45,7 +45,10 @@ def write(folder, *tensors, start=0, graph=None, end="npy"):
         definition = tf.compat.v1.GraphDef()
         for name, inputs in graph.items():
             definition.node.add(name=name, op=ops.get(name, "Cast"), input=inputs)
-        (folder.parent / "graph.pb").write_bytes(definition.SerializeToString())
+        model, number, _ = folder.parts[-3:]
+        file = folder.parents[2] / ".graphs" / model / f"{number}.pb"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(definition.SerializeToString())
     return str(folder)
 
 
@@ -99,9 +102,9 @@ def test_what_is_not_finite_in_the_first_alone_is_an_infinite_error(tmp_path):
         ("dense/BiasAdd", "dense/BiasAdd"),
         ("dense/BiasAdd/npu_changed", "dense/BiasAdd"),
         ("conv1conv1_BiasAddrelu", "relu"),
-        ("conv1_with_bias", "conv1_with_bias_relu"),
+        ("conv1relu", "conv1"),
     ],
-    ids=["the same", "renamed", "fused on the NPU", "fused here"],
+    ids=["the same", "renamed", "the end of a fused one", "the begin of a fused one"],
 )
 def test_ops_are_matched_through_fusions_and_renames(first, second, tmp_path):
     of_first = write(tmp_path / "1", ("A", first, X), ("B", "else", X))
@@ -113,17 +116,25 @@ def test_ops_are_matched_through_fusions_and_renames(first, second, tmp_path):
 
 
 def test_a_name_that_two_fit_is_not_matched(tmp_path):
-    first = write(tmp_path / "1", ("A", "scope_product", X), ("B", "else", X))
-    ones = [("A", "scope_product_1", X), ("A", "scope_product_2", X), ("B", "else", X)]
+    first = write(tmp_path / "1", ("A", "product", X), ("B", "else", X))
+    ones = [("A", "oneproduct", X), ("A", "twoproduct", X), ("B", "else", X)]
     found = compared(first, write(tmp_path / "2", *ones))
-    assert found.matches.only_first == ["scope_product"]
+    assert found.matches.only_first == ["product"]
+
+
+@pytest.mark.parametrize("name", ["layer_3_product", "product_1"])
+def test_a_name_in_another_scope_or_with_a_number_is_another_op(name, tmp_path):
+    first = write(tmp_path / "1", ("A", "product", X), ("B", "else", X))
+    found = compared(first, write(tmp_path / "2", ("A", name, X), ("B", "else", X)))
+    assert found.matches.only_first == ["product"]
+    assert found.matches.only_second == [name]
 
 
 def test_an_op_is_the_counterpart_of_one_op(tmp_path):
-    first = write(tmp_path / "1", ("A", "one_relu", X), ("A", "two_relu", X))
+    first = write(tmp_path / "1", ("A", "onerelu", X), ("A", "tworelu", X))
     found = compared(first, write(tmp_path / "2", ("A", "relu", X)))
-    assert [row.tensor for row in found.rows] == ["one_relu"]
-    assert found.matches.only_first == ["two_relu"]
+    assert [row.tensor for row in found.rows] == ["onerelu"]
+    assert found.matches.only_first == ["tworelu"]
 
 
 def test_a_cast_that_took_over_a_name_is_not_taken_for_the_op(tmp_path):
@@ -141,7 +152,8 @@ def test_a_cast_that_took_over_a_name_is_not_taken_for_the_op(tmp_path):
 def test_runs_of_an_op_in_a_loop_are_matched_in_their_order(tmp_path):
     steps = [("MatMul", "product", X * k) for k in (1, 2, 3)]
     first, second = write(tmp_path / "1", *steps[:2]), write(tmp_path / "2", *steps, start=7)
-    assert [row.difference.error for row in compared(first, second).rows] == [0, 0]
+    found = errors(compared(first, second))
+    assert found == {"product": 0, "product in run 1": 0}
 
 
 def test_outputs_have_their_numbers(tmp_path):
@@ -185,6 +197,7 @@ def test_statistics_are_compared_with_tensors(tmp_path):
     second = write(tmp_path / "2", ("MatMul", "product", X))
     (row,) = compared(str(tmp_path / "1"), second).rows
     assert row.difference.by_statistics
+    assert row.difference.dtype == "float16"
     assert row.difference.error == math.inf
     file.write_text(f"{columns}\n{line[:-1]}0\n")
     (row,) = compared(str(tmp_path / "1"), second).rows
@@ -219,8 +232,8 @@ def test_the_op_at_which_error_enters_is_first_and_what_reads_it_is_not(known, t
             read = zip(CHAIN[1:], list(tensors))
             tensors += [(*op, values, 0, "input") for op, (_, _, values) in read]
     options = {"graph": graph} if known == "graph" else {}
-    first = write(tmp_path / "first" / "0", *wrong, **options)
-    found = compared(first, write(tmp_path / "second" / "0", *right))
+    first = write(tmp_path / "first" / "train" / "1" / "0", *wrong, **options)
+    found = compared(first, write(tmp_path / "second" / "train" / "1" / "0", *right))
     assert found.known == known
     (most, *_) = found.ranked()
     name = "c/product" if known == "graph" else "c_product"
@@ -246,8 +259,8 @@ def test_an_infinity_is_blamed_on_the_op_that_read_finite_values(tmp_path):
     ]
     names = [name for _, name in CHAIN]
     graph = {name: names[k - 1 : k] if k else [] for k, name in enumerate(names)}
-    first = write(tmp_path / "first" / "0", *wrong, graph=graph)
-    found = compared(first, write(tmp_path / "second" / "0", *right))
+    first = write(tmp_path / "first" / "train" / "1" / "0", *wrong, graph=graph)
+    found = compared(first, write(tmp_path / "second" / "train" / "1" / "0", *right))
     assert [row.name for row in found.ranked()][0] == "b/relu"
     assert json.loads(found.mixlist()) == {"black-list": {"to-add": ["node:b/relu"]}}
 
@@ -287,6 +300,68 @@ def test_a_long_name_is_read_from_the_table(tmp_path):
     (tmp_path / "1" / "mapping.csv").write_text(f"123.npy,{file.name}\n")
     file.rename(tmp_path / "1" / "123.npy")
     assert errors(compared(first, write(tmp_path / "2", ("MatMul", "a", X)))) == {"a": 0}
+
+
+def test_of_several_runs_in_a_folder_the_last_is_taken(tmp_path):
+    for time, factor in (("20260101000000", 2), ("20260102000000", 1)):
+        write(tmp_path / "first" / time / "0" / "m" / "1" / "0", ("MatMul", "a", X * factor))
+    second = write(tmp_path / "2", ("MatMul", "a", X))
+    assert errors(compared(str(tmp_path / "first"), second)) == {"a": 0}
+
+
+def test_what_no_reader_shows_comes_last(tmp_path):
+    """A pass has moved a factor from one op into the next."""
+    right = [("Mul", "a", X), ("Mul", "b", X), ("Mul", "c", X), ("Add", "d", X)]
+    wrong = [("Mul", "a", 3 * X), ("Mul", "b", X), ("Mul", "c", 1.5 * X), ("Add", "d", 1.5 * X)]
+    wrong = [(op, name, bfloat16(x)) for op, name, x in wrong]
+    graph = {"a": [], "b": ["a"], "c": ["b"], "d": ["c"]}
+    first = write(tmp_path / "first" / "train" / "1" / "0", *wrong, graph=graph)
+    found = compared(first, write(tmp_path / "second" / "train" / "1" / "0", *right))
+    assert found.first_divergence().name == "c"
+    assert [row.name for row in found.ranked()] == ["c", "d", "a"]
+    assert json.loads(found.mixlist()) == {"black-list": {"to-add": ["node:c"]}}
+
+
+def test_an_op_that_computes_in_float32_is_in_no_mixlist(tmp_path):
+    tensors = [("MatMul", "a", bfloat16(X)), ("Relu", "b", X * 1.2)]
+    graph = {"a": [], "b": ["a"]}
+    first = write(tmp_path / "first" / "train" / "1" / "0", *tensors, graph=graph)
+    right = [("MatMul", "a", X), ("Relu", "b", X)]
+    found = compared(first, write(tmp_path / "second" / "train" / "1" / "0", *right))
+    assert found.first_divergence().name == "b"
+    assert found.mixlist() == ""
+    assert page.next_step(found).startswith("the ops at which error enters compute in float32")
+
+
+def test_a_graph_of_another_model_is_refused(tmp_path):
+    first = write(tmp_path / "1", ("MatMul", "a", X))
+    graph = tf.compat.v1.GraphDef()
+    graph.node.add(name="other", op="MatMul")
+    with pytest.raises(ValueError, match="--model: it has 0 of the 1 ops in the dumps"):
+        compared(first, first, graph=graph)
+
+
+def test_a_damaged_graph_is_named(tmp_path):
+    folder = tmp_path / "first" / "train" / "1" / "0"
+    first = write(folder, ("MatMul", "a", X), graph={"a": []})
+    (tmp_path / "first" / ".graphs" / "train" / "1.pb").write_bytes(b"damaged")
+    with pytest.raises(ValueError, match="train/1.pb': is damaged, or no GraphDef"):
+        compared(first, first)
+
+
+def test_inputs_are_not_compared_with_outputs(tmp_path):
+    first = write(tmp_path / "1", ("MatMul", "a", X))
+    second = write(tmp_path / "2", ("MatMul", "a", X, 0, "input"))
+    with pytest.raises(
+        ValueError, match="has outputs alone, .*inputs: expected the same dump_mode"
+    ):
+        compared(first, second)
+
+
+def test_ops_that_only_move_values_are_left_out(tmp_path):
+    tensors = [("MatMul", "a", X), ("StackPushV2", "b", X), ("Exit", "c", X)]
+    first = write(tmp_path / "1", *tensors)
+    assert errors(compared(first, first)) == {"a": 0}
 
 
 def test_values_that_are_no_numbers_do_not_make_statistics():
@@ -346,7 +421,9 @@ def test_a_step_that_is_not_there_is_refused(tmp_path):
     first = write(tmp_path / "first" / "train" / "1" / "3", ("MatMul", "a", X))
     with pytest.raises(ValueError, match="has no dump of step 7: expected files as"):
         folders.read_pair(str(tmp_path / "first"), first, step=7)
-    with pytest.raises(FileNotFoundError, match="nowhere': expected the folder of a dump"):
+    with pytest.raises(
+        FileNotFoundError, match="nowhere': no such folder, expected that of a dump"
+    ):
         folders.read_pair(str(tmp_path / "nowhere"), first)
 
 

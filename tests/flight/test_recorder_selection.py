@@ -271,6 +271,7 @@ def test_a_recorder_without_a_stop_is_not_stopped_by_an_earlier_one(tmp_path):
         ({"scopes": "encoder"}, "scopes: got 'encoder' (str), expected a list of names"),
         ({"scopes": ["encoder", ""]}, "scopes: got ['encoder', ''] (list)"),
         ({"scopes": [3]}, "scopes: got [3] (list)"),
+        ({"scopes": None}, "scopes: got None (NoneType), expected a list of names"),
         ({"statistics": 1}, "statistics: got 1 (int), expected a bool"),
         ({"stop_at_infinity": "yes"}, "stop_at_infinity: got 'yes' (str), expected a bool"),
         ({"stop_at_infinity": True, "watch": None}, "stop_at_infinity: it is about tensors"),

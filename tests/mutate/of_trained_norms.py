@@ -41,8 +41,8 @@ MUTATIONS = (
     ),
     _norms(
         "other_gradient",
-        'if (norm.has_other_gradient) return "its gradient has another form";',
-        "",
+        "if (norm.has_other_gradient) {",
+        "if (false) {",
         "A gradient of another form reads what was fused.",
         _OTHERS,
     ),
@@ -111,7 +111,7 @@ MUTATIONS = (
     ),
     _form(
         "statistics",
-        "!of_variance->Equals(algebra.variance())",
+        "!of_sum->Equals(expected)",
         "false",
         "What is no variance of x counts as one.",
         _OTHERS,

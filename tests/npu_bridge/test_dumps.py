@@ -281,6 +281,10 @@ def test_without_enable_dump_nothing_is_written(model, tmp_path):
             "dump_step: got '1|a', expected steps and ranges of them, as '0|5|10-20'",
         ),
         (
+            {"dump_path": "d", "dump_step": "5-2"},
+            "dump_step: got '5-2', expected a range that counts up, as '10-20'",
+        ),
+        (
             {"dump_path": "d", "dump_mode": "outputs"},
             "dump_mode: got 'outputs', expected one of input, output, all (did you mean 'output'?)",
         ),
@@ -301,6 +305,19 @@ def test_mistakes_are_named_by_the_session_and_by_dump_config(options, message):
     with pytest.raises(ValueError) as caught:
         npu_precision.DumpConfig(enable_dump=True, **options)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dump_path": 3}, "dump_path: got 3 (int), expected a folder for enable_dump"),
+        ({"dump_layer": ["a"]}, "dump_layer: got ['a'] (list), expected names of ops with spaces"),
+    ],
+)
+def test_values_of_other_types_are_refused(options, message):
+    with pytest.raises(ValueError) as caught:
+        npu_precision.DumpConfig(enable_dump=True, **{"dump_path": "d", **options})
+    assert str(caught.value).startswith(message)
 
 
 def test_a_text_is_no_switch(tmp_path):

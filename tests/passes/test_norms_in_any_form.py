@@ -57,6 +57,7 @@ def form_of(seed):
     chosen = [draw.choice(sorted(each)) for each in (VARIANCES, ROOTS, ORDERS, PARAMETERS)]
     variance_of, root, order = VARIANCES[chosen[0]], ROOTS[chosen[1]], ORDERS[chosen[2]]
     keeps, epsilon = draw.random() < 0.5, draw.choice([1e-5, 1e-3, 0.1])
+    is_read = draw.random() < 0.5  # whether anything else reads the statistics
 
     def norm(x, gamma, beta):
         def reduce(z):
@@ -65,9 +66,10 @@ def form_of(seed):
         mean = reduce(x)
         variance = variance_of(x, mean, reduce)
         scale, offset = PARAMETERS[chosen[3]](gamma, beta)
-        return order(x, mean, root(variance + epsilon), scale, offset), mean, variance
+        statistics = (mean, variance) if is_read else (None, None)
+        return (order(x, mean, root(variance + epsilon), scale, offset), *statistics)
 
-    return norm, f"{chosen}, keeps {keeps}, epsilon {epsilon}"
+    return norm, f"{chosen}, keeps {keeps}, epsilon {epsilon}, read {is_read}"
 
 
 @pytest.mark.parametrize("seed", corpus_seeds(FORMS))

@@ -111,6 +111,10 @@ def with_reordered_factors(x, gamma, beta):
     return beta + gamma * ((x - mean) / tf.sqrt(1e-3 + variance)), mean, variance
 
 
+def with_axes_from_the_last(x, gamma, beta):
+    return keras3(x, gamma, beta, (-4, -3, -2))
+
+
 def with_scale_of_one_more(x, gamma, beta):
     """As in models whose scales begin at zero."""
     return keras3(x, 1.0 + gamma, beta)
@@ -127,6 +131,7 @@ NORMS = [
     moments_by_squares,
     divided_by_root,
     with_reordered_factors,
+    with_axes_from_the_last,
     with_scale_of_one_more,
 ]
 
@@ -377,12 +382,12 @@ def of_one_scale_for_each_image(x, gamma, beta):
         "no number for each channel": (of_one_scale_for_each_image, "its result is not gamma * (x"),
         "channels first": (
             lambda x, gamma, beta: keras3(x, gamma[:, None, None], None, (0, 2, 3)),
-            "its mean is not that of all axes but the last of a tensor of rank 4",
+            "its mean is not that of all axes but the last of a float32 tensor",
         ),
         # The vectors of other axes count as if they were of the channels.
         "other axes": (
             lambda x, gamma, beta: keras3(x, gamma, beta, (0, 2, 3)),
-            "its mean is not that of all axes but the last of a tensor of rank 4",
+            "its mean is not that of all axes but the last of a float32 tensor",
         ),
     }.values(),
     ids=lambda value: value[4:16] if isinstance(value, str) else "",

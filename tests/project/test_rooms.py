@@ -286,8 +286,8 @@ WELL_BUILT_PYTHON = {
             "npu_precision/cli/lint.py",
             "from npu_precision import PrecisionOptions\n",
             "npu_precision/cli/lint.py:1: imports npu_precision.PrecisionOptions "
-            "(npu_precision/__init__.py); cli may import from accuracy, cli, compat, core, doctor, dumps, "
-            "explain, flight, offline, training, tuning",
+            "(npu_precision/__init__.py); cli may import from accuracy, cli, compat, core, doctor, "
+            "dumps, explain, flight, offline, training, tuning",
             id="the_package_itself",
         ),
         pytest.param(
