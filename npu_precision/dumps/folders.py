@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import functools
-import math
 import os
 import pathlib
 from collections.abc import Callable, Mapping
@@ -211,7 +210,7 @@ def _read_values(path: pathlib.Path, parsed: FileName) -> np.ndarray[Any, Any]:
     data = path.read_bytes()
     if parsed.shape is None:
         raise ValueError(f"{str(path)!r}: its name has no shape, as '4x8', which .bin files need")
-    size, rest = divmod(len(data), max(math.prod(parsed.shape), 1))
+    size, rest = divmod(len(data), max(int(np.prod(parsed.shape)), 1))
     if rest or size not in _BY_SIZE:
         raise ValueError(
             f"{str(path)!r}: got {len(data)} bytes for {parsed.shape}, expected 2, 4 or 8 bytes "

@@ -344,7 +344,7 @@ def test_a_graph_of_another_model_is_refused(tmp_path):
 def test_a_damaged_graph_is_named(tmp_path):
     folder = tmp_path / "first" / "train" / "1" / "0"
     first = write(folder, ("MatMul", "a", X), graph={"a": []})
-    (tmp_path / "first" / ".graphs" / "train" / "1.pb").write_bytes(b"damaged")
+    (tmp_path / "first" / ".graphs" / "train" / "1.pb").write_bytes(b"\xff\xff\xff")
     with pytest.raises(ValueError, match="train/1.pb': is damaged, or no GraphDef"):
         compared(first, first)
 
@@ -372,7 +372,8 @@ def test_values_that_are_no_numbers_do_not_make_statistics():
 def bad_bin(folder):
     write(folder, ("MatMul", "a", X))
     (file,) = folder.iterdir()
-    file.rename(file.with_suffix(".bin")).write_bytes(b"seven b")
+    file.unlink()
+    file.with_suffix(".bin").write_bytes(b"seven b")
 
 
 def bad_csv(folder):
