@@ -12,8 +12,8 @@ from typing import Any
 from npu_precision import _library
 from npu_precision.dumps import differences, matching, reads
 from npu_precision.dumps.differences import Difference
-from npu_precision.dumps.folders import Dump, clean
-from npu_precision.dumps.matching import Matches
+from npu_precision.dumps.folders import Dump, clean, few
+from npu_precision.dumps.matching import Matches, Pair
 
 # A tensor diverges if its error is above so many units of the lowest type in the first dump.
 _UNITS = 8
@@ -133,25 +133,14 @@ def compare(
     if not matches.pairs:
         raise ValueError(
             f"{str(first.folder)!r} and {str(second.folder)!r} are of different models: the first "
-            f"has {_some(matches.only_first)}, the second {_some(matches.only_second)}"
+            f"has {few(matches.only_first)}, the second {few(matches.only_second)}"
         )
     if graph is not None:
         _check_graph(graph, matches)
     ran = first.graph()
     graph = graph or ran or second.graph()
-    names = {**second.names, **first.names}
-    for node in graph.node if graph is not None else ():
-        names[matching.original(clean(node.name))] = node.name.partition(
-            _library.describe()["renamed_suffix"]
-        )[0]
-    skipped: dict[str, str] = {}
-    measured: list[tuple[matching.Pair, Difference]] = []
-    for pair in matches.pairs:
-        difference = differences.of_values(pair.first.load(), pair.second.load())
-        if isinstance(difference, str):
-            skipped[pair.first.name] = difference
-        else:
-            measured.append((pair, difference))
+    names = {**second.names, **first.names, **_names_in(graph)}
+    measured, skipped = _measured(matches.pairs)
     low_type = _low_type(first, [difference.dtype for _, difference in measured])
     unit = differences.unit(low_type)
     if threshold is None:
@@ -179,6 +168,29 @@ def compare(
             )
         )
     return Comparison(tuple(rows), matches, skipped, threshold, low_type, read_by_ops.known)
+
+
+def _measured(
+    pairs: Sequence[Pair],
+) -> tuple[list[tuple[Pair, Difference]], dict[str, str]]:
+    """The differences of those that can be compared, and by name, why others cannot."""
+    measured, skipped = [], {}
+    for pair in pairs:
+        difference = differences.of_values(pair.first.load(), pair.second.load())
+        if isinstance(difference, str):
+            skipped[pair.first.name] = difference
+        else:
+            measured.append((pair, difference))
+    return measured, skipped
+
+
+def _names_in(graph: Any) -> dict[str, str]:
+    """The ops' names in a graph, by those in a dump."""
+    suffix = _library.describe()["renamed_suffix"]
+    return {
+        matching.original(clean(node.name)): node.name.partition(suffix)[0]
+        for node in (graph.node if graph is not None else ())
+    }
 
 
 def _check_graph(graph: Any, matches: Matches) -> None:
@@ -223,9 +235,3 @@ def _low_type(dump: Dump, compared: Sequence[str]) -> str:
 def _pattern(name: str) -> str:
     """The regular expression of a name in which "_" may stand for another letter."""
     return re.escape(name) if "/" in name else re.escape(name).replace("_", "[_/. ]")
-
-
-def _some(names: Sequence[str]) -> str:
-    return (
-        ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "none"
-    )

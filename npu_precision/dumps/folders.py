@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -124,7 +124,7 @@ def read_pair(first: str, second: str, step: int | None = None) -> tuple[Dump, D
     if not both:
         raise ValueError(
             f"{first!r} and {second!r} have no step in common: the first has "
-            f"{_some(of_first)}, the second {_some(of_second)}"
+            f"{few(sorted(of_first))}, the second {few(sorted(of_second))}"
         )
     dumps = [(of_first[key](), of_second[key]()) for key in both]
     return max(dumps, key=lambda pair: min(len(dump.tensors) for dump in pair))
@@ -134,9 +134,12 @@ def _largest(steps: Mapping[str, Callable[[], Dump]]) -> Dump:
     return max((read() for read in steps.values()), key=lambda dump: len(dump.tensors))
 
 
-def _some(steps: Mapping[str, Any]) -> str:
-    names = sorted(steps)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def few(names: Iterable[str]) -> str:
+    """The first of the names, for a sentence."""
+    known = list(names)
+    return (
+        ", ".join(known[:3]) + (f" and {len(known) - 3} more" if len(known) > 3 else "") or "none"
+    )
 
 
 def _steps(given: str, step: int | None) -> dict[str, Callable[[], Dump]]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from npu_precision.dumps.comparison import Comparison, Row
+from npu_precision.dumps.folders import few
 from npu_precision.explain import sections
 
 HEADINGS = ("tensor", "op type", "type", "error", "read", "cosine", "largest", "not finite")
@@ -41,7 +42,7 @@ def findings(compared: Comparison) -> list[str]:
     matches, rows = compared.matches, compared.rows
     found = [
         f"{len(rows)} tensors were compared; ops of the first dump alone: "
-        f"{_named(matches.only_first)}; of the second: {_named(matches.only_second)}"
+        f"{few(matches.only_first)}; of the second: {few(matches.only_second)}"
     ]
     if compared.skipped:
         name, why = next(iter(compared.skipped.items()))
@@ -60,11 +61,6 @@ def findings(compared: Comparison) -> list[str]:
     if most is not first:
         found.append(f"most error enters at {most.tensor} ({most.op}), {told(most)}")
     return found
-
-
-def _named(names: Sequence[str]) -> str:
-    few = ", ".join(names[:3])
-    return f"{few} and {len(names) - 3} more" if len(names) > 3 else few or "none"
 
 
 def told(row: Row) -> str:
