@@ -138,15 +138,15 @@ def test_an_op_is_the_counterpart_of_one_op(tmp_path):
 
 
 def test_a_cast_that_took_over_a_name_is_not_taken_for_the_op(tmp_path):
-    low = bfloat16(X * 1.01)
-    tensors = [
-        ("MatMul", "out/npu_changed", low),
-        ("Cast", "out", low),
-        ("Cast", "x/npu_cast_0", X),
-    ]
+    """In a loop, it would be taken for the next run of the op."""
+    low = [bfloat16(X), bfloat16(2 * X)]
+    tensors = [("Cast", "x/npu_cast_0", X)]
+    for values in low:
+        tensors += [("MatMul", "out/npu_changed", values), ("Cast", "out", values)]
     first = write(tmp_path / "1", *tensors)
-    found = compared(first, write(tmp_path / "2", ("MatMul", "out", X)))
-    assert [row.op for row in found.rows] == ["MatMul"]
+    found = compared(first, write(tmp_path / "2", *(("MatMul", "out", x) for x in low)))
+    assert [row.op for row in found.rows] == ["MatMul", "MatMul"]
+    assert errors(found) == {"out": 0, "out in run 1": 0}
 
 
 def test_runs_of_an_op_in_a_loop_are_matched_in_their_order(tmp_path):
