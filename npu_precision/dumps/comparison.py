@@ -199,8 +199,8 @@ def _check_graph(graph: Any, matches: Matches) -> None:
     names = {matching.original(pair.first.name) for pair in matches.pairs}
     if 2 * len(names & known) < len(names):
         raise ValueError(
-            f"--model: it has {len(names & known)} of the {len(names)} ops in the dumps, expected "
-            "the model that they are of"
+            f"the model has {len(names & known)} of the {len(names)} ops in the dumps, expected the "
+            "one that they are of"
         )
 
 

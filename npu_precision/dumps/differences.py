@@ -97,7 +97,7 @@ def _summed_up(value: np.ndarray[Any, Any] | Statistics) -> Statistics:
     numbers = value.astype(np.float64)
     finite = numbers[np.isfinite(numbers)]
     if not finite.size:
-        return Statistics({}, float(numbers.size), value.dtype.name)
+        return Statistics({}, float(numbers.size > 0), value.dtype.name)
     found = {
         "most": finite.max(),
         "least": finite.min(),
@@ -109,7 +109,7 @@ def _summed_up(value: np.ndarray[Any, Any] | Statistics) -> Statistics:
     }
     return Statistics(
         {name: float(number) for name, number in found.items()},
-        float(numbers.size - finite.size),
+        1.0 - finite.size / numbers.size,
         _type_of(value),
     )
 

@@ -31,7 +31,7 @@ class Statistics:
 
     Attributes:
         numbers: its statistics by their names: "most", "least", "mean", ...
-        not_finite: how many of its values, or which share, are infinite or NaN.
+        not_finite: the share of its values that are infinite or NaN.
         dtype: the type of the tensor, or that its values are rounded to; "" if it is not known.
     """
 
@@ -104,8 +104,8 @@ def read_pair(first: str, second: str, step: int | None = None) -> tuple[Dump, D
 
     Each folder has the files of a step, or folders of models and their steps, as an NPU and
     DumpConfig write them: {time}/{device}/{model}/{model id}/{step}. Of several, those that both
-    have are taken, of these the model with most tensors, and its first step; of several times, the
-    last. A recorder's log is compared with the largest.
+    have are taken, of these the model with most tensors, and its first step; of several times and
+    devices, the last. A recorder's log, and a folder of one step, are compared with the largest.
 
     Args:
         first: the folder of a dump, or of a FlightRecorder.
@@ -118,9 +118,10 @@ def read_pair(first: str, second: str, step: int | None = None) -> tuple[Dump, D
         OSError: a file cannot be read.
     """
     of_first, of_second = (_steps(folder, step) for folder in (first, second))
-    if len(of_first) == 1 or len(of_second) == 1:
-        return _largest(of_first), _largest(of_second)
     both = [key for key in of_first if key in of_second]
+    is_one_step = any(len(each) == 1 and "/" not in min(each) for each in (of_first, of_second))
+    if not both and (is_one_step or len(of_first) == len(of_second) == 1):
+        return _largest(of_first), _largest(of_second)
     if not both:
         raise ValueError(
             f"{first!r} and {second!r} have no step in common: the first has "
@@ -241,7 +242,7 @@ def _lines(path: pathlib.Path, parsed: FileName) -> list[DumpedTensor]:
             }
             bad = sum(
                 float(row[f"{kind} Count"]) for kind in ("Nan", "Negative Inf", "Positive Inf")
-            )
+            ) / max(float(row["Count"]), 1.0)
         except (KeyError, ValueError, AttributeError) as error:
             raise ValueError(f"{str(path)!r}:{number}: no statistics of a dump: {error}") from error
         known = Statistics(numbers, bad, _dtype(row.get("Data Type") or ""))

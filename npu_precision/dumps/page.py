@@ -90,7 +90,6 @@ def number(value: float | None) -> str:
 def row_texts(row: Row) -> list[str]:
     """The row of a table."""
     difference = row.difference
-    share = f"{difference.not_finite:.2%}" if not difference.by_statistics else ""
     return [
         row.tensor,
         row.op,
@@ -99,7 +98,7 @@ def row_texts(row: Row) -> list[str]:
         number(row.given),
         "" if difference.cosine is None else f"{difference.cosine:.6f}",
         number(difference.largest),
-        share,
+        f"{difference.not_finite:.2%}",
     ]
 
 

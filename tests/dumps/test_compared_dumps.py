@@ -199,6 +199,7 @@ def test_statistics_are_compared_with_tensors(tmp_path):
     assert row.difference.by_statistics
     assert row.difference.dtype == "float16"
     assert row.difference.error == math.inf
+    assert row.difference.not_finite == 2 / 32
     file.write_text(f"{columns}\n{line[:-1]}0\n")
     (row,) = compared(str(tmp_path / "1"), second).rows
     largest = max(abs(X.min()), X.max())
@@ -302,6 +303,19 @@ def test_a_long_name_is_read_from_the_table(tmp_path):
     assert errors(compared(first, write(tmp_path / "2", ("MatMul", "a", X)))) == {"a": 0}
 
 
+def test_another_step_is_not_taken_for_the_one_that_a_folder_has(tmp_path):
+    for step in (0, 3):
+        write(tmp_path / "many" / "train" / "1" / str(step), ("MatMul", "a", X + step))
+    one = tmp_path / "one" / "train" / "1" / "3"
+    write(one, ("MatMul", "a", X + 3))
+    for folder in (tmp_path / "one", one):
+        many = tmp_path / "many" if folder != one else tmp_path / "many" / "train" / "1" / "3"
+        assert errors(compared(str(folder), str(many))) == {"a": 0}
+    write(tmp_path / "other" / "train" / "1" / "5", ("MatMul", "a", X))
+    with pytest.raises(ValueError, match="no step in common: the first has train/1/5, the second"):
+        folders.read_pair(str(tmp_path / "other"), str(tmp_path / "many"))
+
+
 def test_of_several_runs_in_a_folder_the_last_is_taken(tmp_path):
     for time, factor in (("20260101000000", 2), ("20260102000000", 1)):
         write(tmp_path / "first" / time / "0" / "m" / "1" / "0", ("MatMul", "a", X * factor))
@@ -337,7 +351,7 @@ def test_a_graph_of_another_model_is_refused(tmp_path):
     first = write(tmp_path / "1", ("MatMul", "a", X))
     graph = tf.compat.v1.GraphDef()
     graph.node.add(name="other", op="MatMul")
-    with pytest.raises(ValueError, match="--model: it has 0 of the 1 ops in the dumps"):
+    with pytest.raises(ValueError, match="the model has 0 of the 1 ops in the dumps"):
         compared(first, first, graph=graph)
 
 
