@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from npu_precision import _library
+from npu_precision.dump_layout import clean
 from npu_precision.dumps import differences, matching, reads
 from npu_precision.dumps.differences import Difference
-from npu_precision.dumps.folders import Dump, clean, few
+from npu_precision.dumps.folders import Dump, few
 from npu_precision.dumps.matching import Matches, Pair
 
 # A tensor diverges if its error is above so many units of the lowest type in the first dump.
@@ -199,8 +200,8 @@ def _check_graph(graph: Any, matches: Matches) -> None:
     names = {matching.original(pair.first.name) for pair in matches.pairs}
     if 2 * len(names & known) < len(names):
         raise ValueError(
-            f"the model has {len(names & known)} of the {len(names)} ops in the dumps, expected the "
-            "one that they are of"
+            f"the model has {len(names & known)} of the {len(names)} ops in the dumps, expected "
+            "the one that they are of"
         )
 
 

@@ -14,13 +14,12 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 
+from npu_precision.dump_layout import GRAPHS, LONG_NAMES, clean
 from npu_precision.dumps import file_names
 from npu_precision.dumps.file_names import FileName
 from npu_precision.flight import reading
 from npu_precision.flight.log import LINES
 
-_GRAPHS = ".graphs"
-_NAMES = "mapping.csv"
 # Of a .bin file, which has values alone: their type by their size in bytes.
 _BY_SIZE = {2: np.float16, 4: np.float32, 8: np.float64}
 
@@ -41,22 +40,13 @@ class Statistics:
 
 
 @dataclasses.dataclass(frozen=True)
-class DumpedTensor:
-    """A tensor of a step.
+class DumpedTensor(FileName):
+    """A tensor of a step: what the name of its file says, and its values.
 
     Attributes:
-        file: where it is.
-        op, name, time, task, way, index: as in FileName.
         load: returns its values, or its statistics.
     """
 
-    file: str
-    op: str
-    name: str
-    time: int
-    task: int
-    way: str
-    index: int
     load: Callable[[], np.ndarray[Any, Any] | Statistics]
 
 
@@ -88,7 +78,7 @@ class Dump:
         if len(self.folder.parts) < 3:
             return None
         model, number = self.folder.parts[-3:-1]
-        file = self.folder.parents[2] / _GRAPHS / model / f"{number}.pb"
+        file = self.folder.parents[2] / GRAPHS / model / f"{number}.pb"
         if not file.exists():
             return None
         graph = tf.compat.v1.GraphDef()
@@ -152,7 +142,7 @@ def _steps(given: str, step: int | None) -> dict[str, Callable[[], Dump]]:
         return {str(step): lambda: _recorded(folder, step)}
     found: dict[str, Callable[[], Dump]] = {}
     for inside, _, files in sorted(os.walk(folder)):
-        if not any(file_names.parse(name) or name == _NAMES for name in files):
+        if not any(file_names.parse(name) or name == LONG_NAMES for name in files):
             continue
         path = pathlib.Path(inside)
         if step is not None and path.name.isdigit() and int(path.name) != step:
@@ -179,23 +169,21 @@ def _written(folder: pathlib.Path) -> Dump:
         if name.endswith(file_names.STATISTICS):
             tensors += _lines(path, parsed)
         else:
-            tensors.append(_tensor(path, parsed, parsed.way, parsed.index, _reader(path, parsed)))
+            tensors.append(_tensor(parsed, _reader(path, parsed)))
     return Dump(folder, tuple(sorted(tensors, key=lambda each: (each.time, each.task))))
 
 
 def _files(folder: pathlib.Path) -> dict[str, str]:
     """The names of the files, in full where the file has a number instead."""
     files = {path.name: path.name for path in folder.iterdir() if path.is_file()}
-    if _NAMES in files:
-        with open(folder / _NAMES, newline="") as table:
+    if LONG_NAMES in files:
+        with open(folder / LONG_NAMES, newline="") as table:
             files.update((row[0], row[1]) for row in csv.reader(table) if len(row) == 2)
     return files
 
 
-def _tensor(path: pathlib.Path, parsed: FileName, way: str, index: int, load: Any) -> DumpedTensor:
-    return DumpedTensor(
-        str(path), parsed.op, parsed.name, parsed.time, parsed.task, way, index, load
-    )
+def _tensor(parsed: FileName, load: Any) -> DumpedTensor:
+    return DumpedTensor(**dataclasses.asdict(parsed), load=load)
 
 
 def _reader(path: pathlib.Path, parsed: FileName) -> Callable[[], np.ndarray[Any, Any]]:
@@ -246,7 +234,8 @@ def _lines(path: pathlib.Path, parsed: FileName) -> list[DumpedTensor]:
         except (KeyError, ValueError, AttributeError) as error:
             raise ValueError(f"{str(path)!r}:{number}: no statistics of a dump: {error}") from error
         known = Statistics(numbers, bad, _dtype(row.get("Data Type") or ""))
-        found.append(_tensor(path, parsed, way, index, functools.partial(_known, known)))
+        of_line = dataclasses.replace(parsed, way=way, index=index)
+        found.append(_tensor(of_line, functools.partial(_known, known)))
     return found
 
 
@@ -275,18 +264,9 @@ def _recorded(folder: pathlib.Path, step: int | None) -> Dump:
                 numbers_of[kind] = values[place]
         bad = event["nans"][place] + event["over"][place]
         known = Statistics(numbers_of, bad, graph.description["low_types"][place])
-        tensors.append(
-            DumpedTensor(
-                str(folder / LINES),
-                graph.description["ops"][place],
-                clean(name),
-                place,
-                place,
-                "output",
-                int(index or 0),
-                functools.partial(_known, known),
-            )
-        )
+        op = graph.description["ops"][place]
+        of_log = FileName(op, clean(name), place, place, "output", int(index or 0), None)
+        tensors.append(_tensor(of_log, functools.partial(_known, known)))
     names = {clean(name.partition(":")[0]): name.partition(":")[0] for name in names_of_tensors}
     return Dump(folder, tuple(tensors), event["step"], names)
 
@@ -299,10 +279,3 @@ def _dtype(text: str) -> str:
 
 def _known(known: Statistics) -> Statistics:
     return known
-
-
-def clean(name: str) -> str:
-    """An op's name as in the names of files."""
-    for letter in "./\\ ":
-        name = name.replace(letter, "_")
-    return name

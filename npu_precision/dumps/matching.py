@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from npu_precision import _library
-from npu_precision.dumps.folders import Dump, DumpedTensor, clean
+from npu_precision.dump_layout import clean
+from npu_precision.dumps.folders import Dump, DumpedTensor
 
 # Ops that a mode inserted.
 _INSERTED = re.compile(r"_npu_")

@@ -6,9 +6,10 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from npu_precision.dump_layout import clean
 from npu_precision.dumps import differences, matching
 from npu_precision.dumps.differences import Difference
-from npu_precision.dumps.folders import Dump, clean
+from npu_precision.dumps.folders import Dump
 from npu_precision.dumps.matching import Pair
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from npu_precision import dump_layout
+
 # The limit of file systems.
 LONGEST_NAME = 255
-# The folder, beside those of the models, that has their graphs.
-GRAPHS = ".graphs"
 # The columns of statistics. Max, min and average are of finite values.
 COLUMNS = (
     "Input/Output",
@@ -78,7 +78,7 @@ class DumpFiles:
             # As on an NPU: a number, and a table of the names.
             digest = int(hashlib.sha256(name.encode()).hexdigest(), 16) % 10**20
             number = f"{digest}{os.path.splitext(name)[1]}"
-            with open(os.path.join(self._folder, "mapping.csv"), "a", newline="") as table:
+            with open(os.path.join(self._folder, dump_layout.LONG_NAMES), "a", newline="") as table:
                 csv.writer(table).writerow([number, name])
             name = number
         return os.path.join(self._folder, name)

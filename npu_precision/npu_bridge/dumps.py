@@ -36,7 +36,6 @@ import bisect
 import collections
 import logging
 import os
-import re
 import shutil
 import tempfile
 import threading
@@ -50,9 +49,10 @@ from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import config_pb2
 
 from npu_precision import _library, _tf_compat
+from npu_precision.dump_layout import GRAPHS, clean
 from npu_precision.hccl import ranks
 from npu_precision.npu_bridge import dump_settings, fetching
-from npu_precision.npu_bridge.dump_files import GRAPHS, LONGEST_NAME, DumpFiles
+from npu_precision.npu_bridge.dump_files import LONGEST_NAME, DumpFiles
 from npu_precision.npu_bridge.dump_settings import DumpSettings
 from npu_precision.options import OPTIMIZER_NAME, plain_value
 from npu_precision.session import rewriter_config
@@ -65,7 +65,7 @@ class _Model:
     """A set of ops that a session runs repeatedly."""
 
     def __init__(self, names: tuple[str, ...], number: int) -> None:
-        self.name = _clean(names[0])[:LONGEST_NAME] if names else "nothing"
+        self.name = clean(names[0])[:LONGEST_NAME] if names else "nothing"
         self.number = number
         self.steps = 0
         self.lock = threading.Lock()
@@ -170,7 +170,7 @@ def _write(watched: Any, settings: DumpSettings, folder: str) -> None:
     for task, node in enumerate(watched.nodes):
         if settings.layers and _given_name(node.name) not in settings.layers:
             continue
-        stem = f"{_clean(node.op)}.{_clean(node.name)}.{task}.0"
+        stem = f"{clean(node.op)}.{clean(node.name)}.{task}.0"
         if settings.outputs:
             for tensor in outputs[node.name]:
                 files.add(f"{stem}.{tensor.timestamp}", "output", tensor.output, tensor)
@@ -197,10 +197,6 @@ def _inputs(node: Any, outputs: Any) -> Iterator[tuple[int, int, Any]]:
             newest = bisect.bisect_right([tensor.timestamp for tensor in tensors], timestamp)
             if newest:
                 yield timestamp, index, tensors[newest - 1]
-
-
-def _clean(name: str) -> str:
-    return re.sub(r"[./\\ ]", "_", name)
 
 
 def _for_session(session: Any, graph: tf.Graph, config: Any) -> tuple[str, Any] | None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from npu_precision.dump_layout import clean
 from npu_precision.dumps import comparison, differences, folders, matching, page
-from npu_precision.dumps.folders import Statistics, clean
+from npu_precision.dumps.folders import Statistics
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=[4, 8]).astype(np.float32)
@@ -443,6 +444,6 @@ def test_a_step_that_is_not_there_is_refused(tmp_path):
 
 
 def test_names_are_matched_once():
-    tensor = folders.DumpedTensor("file", "A", "a_name", 0, 0, "output", 0, lambda: X)
+    tensor = folders.DumpedTensor("A", "a_name", 0, 0, "output", 0, None, lambda: X)
     dump = folders.Dump(None, (tensor, tensor))
     assert len(matching.match(dump, dump, "output").pairs) == 2
