@@ -73,7 +73,10 @@ bool WatchedGraph::Records(long long step_id, int tensor) {
   }
   std::lock_guard<std::mutex> lock(mutex_);
   Begin(store.recording_);
-  if (chosen_.empty()) return false;
+  if (chosen_.empty()) {
+    idle_ = step_id;
+    return false;
+  }
   for (const Step& step : live_) {
     if (step.id == step_id) return tensor < 0 || is_chosen_[tensor];
   }

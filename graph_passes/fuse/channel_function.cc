@@ -36,7 +36,7 @@ bool Mapped(const Function& of, const Map& map, Function* result) {
   return true;
 }
 
-// gradient * factor * root^3, for vectors
+// gradient * factor * root^power, for vectors
 bool GradientOfRoot(const Function& root, const Function& gradient, double factor, double power,
                     Function* result) {
   Function slope;

@@ -150,7 +150,8 @@ class Finder {
     return input->places > 1;
   }
 
-  // Finds the result: of several, such as those before and after gamma, the last.
+  // Finds the result: of several, such as those before and after gamma and beta, the one with most
+  // of these.
   bool ReadResult(NormAlgebra* algebra, TrainedNorm* norm) const {
     const std::vector<int> region = algebra->Region({norm->input.x, {norm->root, 0}});
     int most = -1;
