@@ -201,6 +201,11 @@ def test_statistics_are_compared_with_tensors(tmp_path):
     assert row.difference.dtype == "float16"
     assert row.difference.error == math.inf
     assert row.difference.not_finite == 2 / 32
+    both = X.copy()
+    both[0, :2] = np.inf
+    third = write(tmp_path / "3", ("MatMul", "product", both))
+    (row,) = compared(str(tmp_path / "1"), third).rows
+    assert row.difference.not_finite == 0
     file.write_text(f"{columns}\n{line[:-1]}0\n")
     (row,) = compared(str(tmp_path / "1"), second).rows
     largest = max(abs(X.min()), X.max())
