@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.tf_versions import needs_compiled_functions, needs_logical_devices
+from support.tf_versions import needs_compiled_functions, needs_keras_3, needs_logical_devices
 
 import npu_precision
 from npu_precision.ledger import Ledger
@@ -32,7 +32,8 @@ def compiled_model(**options):
         ]
     )
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(tf.keras.optimizers.Adam(1e-3), loss, jit_compile=True, **options)
+    options = {"jit_compile": True, **options}
+    model.compile(tf.keras.optimizers.Adam(1e-3), loss, **options)
     return model
 
 
@@ -60,6 +61,26 @@ def test_losses_are_close_to_those_of_float32_and_every_step_is_lowered(steps, t
     again = trained(steps_per_execution=steps)
     for want, got in zip(exact, again):
         np.testing.assert_array_equal(got, want)
+
+
+@needs_keras_3
+@pytest.mark.parametrize("mode", ["allow_mix_precision_bf16", None])
+def test_what_keras_compiles_by_itself_is_lowered_where_the_options_say_so(
+    mode, monkeypatch, tmp_path
+):
+    """As on a machine with a GPU, where compile() chooses XLA."""
+    gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.config, "list_physical_devices", lambda *_: [gpu])
+        model = compiled_model(jit_compile="auto")
+    assert model.jit_compile is True
+    npu_precision.enable(precision_mode=mode, report_dir=str(tmp_path))
+    model.fit(X, Y, batch_size=16, verbose=0)
+    npu_precision.disable()
+    ledgers = [Ledger.from_json(file.read_text()) for file in tmp_path.glob("*.json")]
+    products = [each.totals["products_changed"] for each in ledgers if each.compiled]
+    # Three products, and two gradients each, but one of the first; XLA on a CPU is not lowered.
+    assert max(products, default=0) == (8 if mode else 0)
 
 
 REPLICAS = """
