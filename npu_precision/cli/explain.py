@@ -18,7 +18,6 @@ from npu_precision.explain import (
     difference,
     explanation,
     float32_nodes,
-    keras_policies,
     ledger_difference,
     run_ledgers,
     story,
@@ -111,10 +110,7 @@ def explain(
     _check_asked(pattern, other, as_json, wanted)
     if wanted.file is not None:
         with wanted.written(flags.files_read(model, options)) as write, printing.busy("deciding"):
-            if wanted.form == float32_nodes.KERAS:
-                write(*_policies(model, options))
-            else:
-                write(*wanted.of_nodes(float32_nodes.of_model(model, options)))
+            write(*wanted.of_model(model, options))
         return
     if batch_size is not None:
         model = model.with_batch_size(batch_size)
@@ -132,15 +128,6 @@ def explain(
     out = printing.console()
     heading.show(out, model, changed.before)
     _print_difference(out, changed)
-
-
-def _policies(model: Model, options: PrecisionOptions) -> tuple[str, str]:
-    if not model.exported:
-        raise click.UsageError(
-            f"--for keras: expected a model that Keras saved (.keras), got {model.path}."
-        )
-    policies = keras_policies.of_file(model.path, options)
-    return policies.text, f"{policies.float32} of {policies.layers} layers stay float32"
 
 
 def _show(model: Model, explained: Explanation, pattern: str | None, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The flags by which explain lists the nodes that stay float32."""
+"""The flags by which commands list what stays float32, for another runtime."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import click
 
 from npu_precision import outputs
 from npu_precision.cli import printing
-from npu_precision.explain import float32_nodes
+from npu_precision.explain import float32_nodes, keras_policies
 from npu_precision.ledger import LedgerNode
+from npu_precision.offline.model_file import Model
+from npu_precision.options import PrecisionOptions
 
 
 class Float32Nodes(NamedTuple):
@@ -48,21 +50,48 @@ class Float32Nodes(NamedTuple):
 
             yield write
 
+    def of_model(self, model: Model, options: PrecisionOptions) -> tuple[str, str]:
+        """The text that lists what stays float32 in a model, and what it is.
+
+        Raises:
+            click.UsageError: policies of Keras for a model that is none of Keras.
+            ValueError: the model or the options do not allow it.
+        """
+        if self.form != float32_nodes.KERAS:
+            return self.of_nodes(float32_nodes.of_model(model, options))
+        if not model.exported:
+            raise click.UsageError(
+                f"--for keras: expected a model that Keras saved (.keras), got {model.path}."
+            )
+        policies = keras_policies.of_file(model.path, options)
+        return policies.text, f"{policies.float32} of {policies.layers} layers stay float32"
+
     def of_nodes(self, nodes: tuple[LedgerNode, ...]) -> tuple[str, str]:
         """The text that lists those of the nodes that stay float32, and what it is."""
         return float32_nodes.text(nodes, self.form or float32_nodes.NAMES)
 
 
 def float32_nodes_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --float32-nodes and its flags; the command gets them as `wanted`."""
+    """Adds --float32-nodes, --for and --force; the command gets them as `wanted`."""
 
     @functools.wraps(command)
-    def with_list(*, float32_file: str | None, form: str | None, force: bool, **given: Any) -> None:
-        command(wanted=Float32Nodes(float32_file, form, force), **given)
+    def with_list(*, force: bool, **given: Any) -> None:
+        wanted: Float32Nodes = given.pop("wanted")
+        command(wanted=wanted._replace(force=force), **given)
+
+    force = click.option("--force", is_flag=True, help="With --float32-nodes: replace FILE.")
+    return force(list_flags(with_list))
+
+
+def list_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --float32-nodes and --for, for a command that has its own --force."""
+
+    @functools.wraps(command)
+    def with_list(*, float32_file: str | None, form: str | None, **given: Any) -> Any:
+        return command(wanted=Float32Nodes(float32_file, form, False), **given)
 
     decorated: Callable[..., Any] = with_list
     for option in (
-        click.option("--force", is_flag=True, help="With --float32-nodes: replace FILE."),
         click.option(
             "--for",
             "form",

@@ -26,6 +26,7 @@ from npu_precision.cli import (
     tune_times,
     tune_training,
 )
+from npu_precision.cli.float32_nodes_flags import Float32Nodes, list_flags
 from npu_precision.explain import explanation
 from npu_precision.explain import report as reports
 from npu_precision.offline.model_file import Model
@@ -118,6 +119,7 @@ _ROUNDS = 20
     metavar="FILE",
     help="Write a report of the result with the curve, as npu-precision report does.",
 )
+@list_flags
 @click.option("--resume", is_flag=True, help="Continue an interrupted search.")
 @click.option(
     "--force",
@@ -148,6 +150,7 @@ def tune(
     kind: str,
     plot_file: str | None,
     report_file: str | None,
+    wanted: Float32Nodes,
     resume: bool,
     force: bool,
     as_json: bool,
@@ -166,14 +169,20 @@ def tune(
         raise click.UsageError("--time-rounds goes with --objective time or pareto.")
     objectives.check_share(held_out, "--held-out")
     read = flags.files_read(model, options, inputs)
-    outputs.check_apart((output, output + _STATE, plot_file, report_file), read)
+    outputs.check_apart((output, output + _STATE, plot_file, report_file, wanted.file), read)
     if plot_file is not None:
         plots.check(plot_file)
     if report_file is not None:
         reports.read_page()  # Fails early if the page is missing.
+    wanted.check_alone({})
+    if wanted.file is not None:
+        with printing.busy("deciding"):
+            wanted.of_model(model, options)  # Fails early too.
+    used, listed = options, None
     with contextlib.suppress(_NotAcceptedError), contextlib.ExitStack() as stack:
         plot_path = stack.enter_context(outputs.optional_file(plot_file, force, required=False))
         report_path = stack.enter_context(outputs.optional_file(report_file, force))
+        list_path = stack.enter_context(outputs.optional_file(wanted.file, force))
         # The result replaces the state of the unfinished search.
         with outputs.new_file(output, force or resume) as mixlist_path:
             state_path = pathlib.Path(output + _STATE)
@@ -198,10 +207,14 @@ def tune(
             if kind == "customize_dtypes":
                 written = custom_dtypes.used(tuned.options, options, str(mixlist_path))
                 custom_dtypes.check(flat, tuned.options, written)
+        used = tune_result.used(tuned, options, output, kind)
         if plot_path is not None:
             _draw(plot_path, str(plot_file), tuned, objective)
+        if list_path is not None:
+            text, listed = wanted.of_model(model, used)
+            list_path.write_text(text, encoding="utf-8")
         if report_path is not None:
-            explained = explanation.explain(model, tune_result.used(tuned, options, output, kind))
+            explained = explanation.explain(model, used)
             times = None if tuned.times is None else tune_times.report(tuned.times, objective)
             reports.write_report(report_path, model, explained, tune_result.curve(tuned), times)
     if tuned.is_complete and state_path.exists():
@@ -216,10 +229,9 @@ def tune(
     out = printing.console()
     printing.say(out, f"{model.path}: {model.shown_kind}")
     printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
-    used = options
-    if tuned.is_accepted:
-        used = tune_result.used(tuned, options, output, kind)
     tune_result.show(out, objective, split, tuned, output, used, flat.left_out)
+    if listed is not None:
+        printing.say(out, f"{wanted.file}: {listed}")
     return status
 
 

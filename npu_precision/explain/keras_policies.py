@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from npu_precision import _library
-from npu_precision.ledger import Ledger
+from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.offline import rewrite_graph_def
 from npu_precision.options import PrecisionOptions
 
@@ -52,7 +52,8 @@ def of_model(model: Any, options: PrecisionOptions) -> Any:
     """The policies for a model of Keras 3, by the keys of its layers.
 
     A layer gets the policy of the low type if most of its nodes that depend on the model's inputs
-    are lowered. A layer without such nodes gets that of what it reads.
+    are lowered, and a file of the options keeps none of them. A layer without such nodes gets that
+    of what it reads.
 
     Args:
         model: a functional or Sequential model.
@@ -91,6 +92,12 @@ def _keras() -> Any:
             "which has DTypePolicyMap"
         )
     return keras
+
+
+def _is_kept_by_a_file(node: LedgerNode) -> bool:
+    """A policy can keep a node only with all of its layer."""
+    keeps = node.reason == "customized" or (node.list == "black" and node.is_of_a_file)
+    return keeps and node.decision == "kept"
 
 
 class _Traced:
@@ -146,6 +153,7 @@ class _Traced:
         ledger = rewrite_graph_def(graph.as_graph_def(), fetches, options=options)[1]
         is_lowered = self._decided(ledger)
         depends = self._depends_on_inputs()
+        kept = {self._layer_of.get(node.name) for node in ledger.nodes if _is_kept_by_a_file(node)}
         votes: dict[str, collections.Counter[bool]] = collections.defaultdict(collections.Counter)
         for name, low in is_lowered.items():
             layer = self._layer_of.get(name)
@@ -156,7 +164,8 @@ class _Traced:
             count = votes[layer]
             read = self._read_by.get(layer, [])
             follows = bool(read) and is_lowered.get(self._producer(read[0]), False)
-            found[layer] = count[True] > count[False] if count else follows
+            is_low = count[True] > count[False] if count else follows
+            found[layer] = is_low and layer not in kept
         return found
 
     def _decided(self, ledger: Ledger) -> dict[str, bool]:

@@ -369,6 +369,11 @@ def test_what_is_printed(overflow, command, tmp_path):
         (("--max-error", "1", "--held-out", "25"), "to less than 1; 25 % is 0.25"),
         (("--max-error", "1", "--max-runs", "0"), "Invalid value for '--max-runs'"),
         (("--max-error", "1", "--plot", "a.doc"), "draws no 'doc'"),
+        (("--max-error", "1", "--for", "autocast"), "--for goes with --float32-nodes"),
+        (
+            ("--max-error", "1", "--float32-nodes", "policies.json", "--for", "keras"),
+            "--for keras: expected a model that Keras saved",
+        ),
     ],
 )
 def test_a_mistake_is_told_in_one_line(arguments, message, overflow, command, metrics, tmp_path):
@@ -404,6 +409,19 @@ def test_the_curve_is_in_the_report_of_the_model_with_the_mixlist(overflow, comm
     assert data["options"] == {**mode, "modify_mixlist": str(tmp_path / "m.json")}
     text = command(*arguments, "--report", tmp_path / "m.json", "--force", status=2)
     assert "is, is in, or holds another output" in text
+
+
+@pytest.mark.parametrize("form", [(), ("--format", "customize_dtypes")], ids=["mixlist", "dtypes"])
+def test_what_the_result_keeps_is_listed_for_another_runtime(form, overflow, command, tmp_path):
+    written = ("--float32-nodes", tmp_path / "list.txt", "--for", "tensorrt", *form)
+    arguments = ("tune", *overflow, *EMULATED, "--max-error", "0.01", "-o", tmp_path / "m.json")
+    text = command(*arguments, *written)
+    listed = (tmp_path / "list.txt").read_text().strip().split(",")
+    assert "large/product:fp32" in listed
+    assert text.endswith(f"{tmp_path / 'list.txt'}: {len(listed)} nodes stay float32\n")
+    mode = ("--mode", "allow_mix_precision")
+    command("explain", overflow[0], *mode, "--float32-nodes", tmp_path / "before.txt")
+    assert "large/product" not in (tmp_path / "before.txt").read_text().split()
 
 
 def test_the_result_as_a_customize_dtypes_file(command, overflow, tmp_path):

@@ -66,6 +66,15 @@ def test_a_mixlist_counts():
     assert (found["filters"], found["inner/hidden"]) == ("mixed_float16", "float32")
 
 
+def test_a_mixlist_that_keeps_one_node_of_a_layer_keeps_the_layer():
+    edits = json.dumps({"black-list": {"to-add": ["node:.*/digits_1/BiasAdd"]}})
+    options = npu_precision.PrecisionOptions(
+        precision_mode="allow_mix_precision", mixlist_edits=edits
+    )
+    found = of(keras_policies.of_model(classifier(), options))
+    assert (found["inner/hidden"], found["digits"]) == ("mixed_float16", "float32")
+
+
 def applied(model, policies):
     for layer in model._flatten_layers():
         layer.dtype_policy = policies[layer.path or layer.name]
@@ -88,6 +97,42 @@ def test_the_command_writes_what_keras_alone_loads(command, tmp_path):
     exact = model(x, training=False).numpy()
     low = np.asarray(applied(model, policies)(x), np.float32)
     assert 1e-4 < np.abs(low - exact).max() / np.abs(exact).max() < 0.03
+
+
+def overflowing(scale):
+    keras.utils.set_random_seed(0)
+    layers = keras.layers
+    image = keras.Input([8, 8, 4], name="image")
+    x = layers.Conv2D(8, 3, activation="relu", name="filters")(image)
+    x = layers.Flatten(name="flat")(x)
+    x = layers.Dense(16, name="large")(x)
+    x = layers.Dense(16, activation="relu", name="small")(x)
+    model = keras.Model(image, layers.Dense(4, name="digits")(x), name="overflowing")
+    for name, factor in (("large", scale), ("small", 1 / scale)):
+        kernel, bias = model.get_layer(name).get_weights()
+        model.get_layer(name).set_weights([kernel * factor, bias])
+    return model
+
+
+def test_tune_writes_policies_that_keep_its_limit(command, tmp_path):
+    overflowing(1e6).save(tmp_path / "model.keras")
+    x = np.random.default_rng(0).normal(size=[16, 8, 8, 4]).astype(np.float32)
+    np.savez(tmp_path / "images.npz", image=x)
+    flags = ("--inputs", tmp_path / "images.npz", "--max-error", 0.01, "-o", tmp_path / "list.json")
+    written = ("--float32-nodes", tmp_path / "policies.json", "--for", "keras")
+    printed = command("tune", tmp_path / "model.keras", *flags, *written)
+    assert "layers stay float32" in printed
+    config = json.loads((tmp_path / "policies.json").read_text())
+    policies = importlib.import_module("keras").saving.deserialize_keras_object(config)
+    model = keras.models.load_model(tmp_path / "model.keras")
+    exact = model(x, training=False).numpy()
+    low = {layer for layer, name in of(policies).items() if name == "mixed_float16"}
+    assert "large" not in low
+    assert low >= {"filters", "digits"}
+    error = np.abs(np.asarray(applied(model, policies)(x), np.float32) - exact).max()
+    assert 0 < error < 0.01 * np.abs(exact).max()
+    untuned = npu_precision.PrecisionOptions(precision_mode="allow_mix_precision")
+    assert of(keras_policies.of_model(model, untuned))["large"] == "mixed_float16"
 
 
 @pytest.mark.parametrize(
