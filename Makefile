@@ -153,7 +153,8 @@ bazel-build: $(VENV)/.requirements
 
 lock: $(VENV)/.requirements ## resolve requirements/*.in anew into requirements/*.lock
 	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf219 lock-bench-tf221 lock-itex \
-	  lock-zentf lock-launchers lock-handoffs lock-wheel lock-docs
+	  lock-zentf lock-launchers lock-handoffs lock-backends \
+	  lock-wheel lock-docs
 
 pictures: $(VENV)/.installed build page-packages ## take the pictures of the report in docs/pictures
 	PYTHONPATH=tests $(BIN)/python tests/pictures.py

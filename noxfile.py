@@ -90,6 +90,13 @@ def _test_room(session: nox.Session, requirements: str) -> None:
     session.run("python", "-m", "pytest", f"tests/{session.name}", *session.posargs)
 
 
+def _test_backends(session: nox.Session, requirements: str) -> None:
+    _install_locked(session, requirements)
+    _build(session)
+    files = [f"tests/handoffs/test_{name}.py" for name in ("keras_backends", "autocast")]
+    session.run("python", "-m", "pytest", *files, *session.posargs)
+
+
 def _build_docs(session: nox.Session, requirements: str) -> None:
     _install_locked(session, requirements)
     # The theme advertises its successor.
@@ -211,6 +218,7 @@ _SESSIONS = {
     "zentf": (_install_locked, "zentf", "3.11", True),
     "launchers": (_test_room, "launchers", "3.11", True),
     "handoffs": (_test_room, "handoffs", "3.11", True),
+    "backends": (_test_backends, "backends", "3.11", True),
     "wheel": (_build_wheel, "wheel", "3.11", True),
     "docs": (_build_docs, "docs", "3.11", True),
 }

@@ -42,6 +42,10 @@ PARTS = {
         "lowered models in ONNX Runtime, OpenVINO and TensorFlow Lite",
         [*NOX, "-s", "handoffs", "--", "{pytest}"],
     ),
+    "backends": (
+        "decisions in Keras on JAX and PyTorch, and in AutoCast",
+        [*NOX, "-s", "backends", "--", "{pytest}"],
+    ),
     "sanitize": (
         "the tests of the C++ code under AddressSanitizer and UndefinedBehaviorSanitizer",
         [sys.executable, "tests/sanitize.py", "{pytest}"],

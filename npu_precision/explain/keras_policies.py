@@ -116,8 +116,9 @@ class _Traced:
 
         def call(*inputs: Any) -> Any:
             with self._noting():
-                structure = tf.nest.pack_sequence_as(model._inputs_struct, list(inputs))
-                return model(structure, training=False)
+                if isinstance(model, tf.keras.Sequential):  # Its property `input` is another one.
+                    return model(*inputs, training=False)
+                return model(tf.nest.pack_sequence_as(model.input, inputs), training=False)
 
         self._function = tf.function(call, autograph=False).get_concrete_function(*specs)
         layers = list(model._flatten_layers())

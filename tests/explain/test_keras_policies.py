@@ -57,6 +57,23 @@ def test_a_layer_has_the_policy_that_most_of_its_nodes_are_computed_in():
     assert {layer for layer in found if "input" not in layer and layer != "image"} == low | kept
 
 
+def test_a_sequential_model_has_policies_too():
+    layers = keras.layers
+    stack = [keras.Input([8]), layers.Dense(8, name="low"), layers.Softmax(name="digits")]
+    found = of(keras_policies.of_model(keras.Sequential(stack, name="stack"), BF16))
+    assert found["stack/low"] == "mixed_bfloat16"
+    with pytest.raises(ValueError, match="a model without known inputs"):
+        keras_policies.of_model(keras.Sequential([layers.Dense(8)]), BF16)
+
+
+def test_several_inputs_keep_their_structure():
+    layers = keras.layers
+    inputs = {"a": keras.Input([8], name="a"), "b": keras.Input([8], name="b")}
+    x = layers.Dense(8, name="of_a")(inputs["a"]) - layers.Dense(8, name="of_b")(inputs["b"])
+    found = of(keras_policies.of_model(keras.Model(inputs, x), BF16))
+    assert found["of_a"] == found["of_b"] == "mixed_bfloat16"
+
+
 def test_a_mixlist_counts():
     edits = json.dumps({"black-list": {"to-add": ["node:.*/hidden_1/.*"]}})
     options = npu_precision.PrecisionOptions(
