@@ -207,7 +207,7 @@ class Watcher {
   void Reconnect() {
     for (NodeDef& node : *graph_.mutable_node()) {
       for (std::string& name : *node.mutable_input()) {
-        const InputName input = ParseInput(name);
+        const ParsedInput input = ParseInput(name);
         const auto merged = outputs_.find(std::string(input.producer));
         if (merged == outputs_.end() || input.is_control) continue;
         name = std::string(merged->second[input.port]);

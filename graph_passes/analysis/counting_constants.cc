@@ -18,36 +18,36 @@ constexpr int64_t kLeastCoarseSteps = 4;
 constexpr double kExact = 1e-2, kFine = 1.0 / 4;
 
 // Of the values at begin, begin + stride, begin + 2 * stride, ...
-Counts CountsOfLine(const FloatValues& values, int64_t begin, int64_t count, int64_t stride,
+Counting CountsOfLine(const FloatValues& values, int64_t begin, int64_t count, int64_t stride,
                     tensorflow::DataType low_type) {
   const double first = values[begin];
   const double step = (values[begin + (count - 1) * stride] - first) / (count - 1);
-  if (step == 0 || !std::isfinite(step)) return Counts::kNo;
+  if (step == 0 || !std::isfinite(step)) return Counting::kNo;
   for (int64_t i = 0; i < count; ++i) {
     const double value = values[begin + i * stride];
-    if (!(std::fabs(first + i * step - value) <= kExact * std::fabs(step))) return Counts::kNo;
+    if (!(std::fabs(first + i * step - value) <= kExact * std::fabs(step))) return Counting::kNo;
   }
   const double last = first + (count - 1) * step;
   const double spacing = SpacingAt(low_type, std::max(std::fabs(first), std::fabs(last)));
-  return spacing > kFine * std::fabs(step) ? Counts::kCoarsely : Counts::kFinely;
+  return spacing > kFine * std::fabs(step) ? Counting::kCoarsely : Counting::kFinely;
 }
 
 }  // namespace
 
-Counts CountsOf(const tensorflow::NodeDef& constant, const ConstantValues& values,
+Counting CountsOf(const tensorflow::NodeDef& constant, const ConstantValues& values,
                 tensorflow::DataType low_type) {
   const tensorflow::AttrValue* held = values.Find(constant);
   FloatValues all;
-  if (held == nullptr || !all.Read(held->tensor())) return Counts::kNo;
+  if (held == nullptr || !all.Read(held->tensor())) return Counting::kNo;
   const tensorflow::PartialTensorShape shape(held->tensor().tensor_shape());
   int64_t stride = all.size();
-  Counts counts = Counts::kNo;
+  Counting counts = Counting::kNo;
   for (int dim = 0; dim < shape.dims() && stride > 0; ++dim) {
     const int64_t count = shape.dim_size(dim);
     stride /= std::max<int64_t>(count, 1);
     if (count <= kLeastCoarseSteps) continue;
-    const Counts first = CountsOfLine(all, 0, count, stride, low_type);
-    if (first == Counts::kNo || (first == Counts::kFinely && count < kLeastSteps)) continue;
+    const Counting first = CountsOfLine(all, 0, count, stride, low_type);
+    if (first == Counting::kNo || (first == Counting::kFinely && count < kLeastSteps)) continue;
     const int64_t begin_of_last = all.size() - 1 - (count - 1) * stride;
     counts = std::max({counts, first, CountsOfLine(all, begin_of_last, count, stride, low_type)});
   }

@@ -8,12 +8,12 @@
 
 namespace npu_precision {
 
-enum class Counts : unsigned char { kNo, kFinely, kCoarsely };
+enum class Counting : unsigned char { kNo, kFinely, kCoarsely };
 
 // Whether the values of a Const are at least 16 equal steps along a dimension, and then, whether
 // the distance between the low type's values is more than a quarter of a step somewhere. Only the
 // first and the last line along each dimension are looked at.
-Counts CountsOf(const tensorflow::NodeDef& constant, const ConstantValues& values,
+Counting CountsOf(const tensorflow::NodeDef& constant, const ConstantValues& values,
                 tensorflow::DataType low_type);
 
 }  // namespace npu_precision

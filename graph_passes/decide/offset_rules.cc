@@ -48,11 +48,11 @@ class Rules {
     // nodes.
     for (int id : InOrderOfNames(view_, OpSet(view_, "Const").Ids())) {
       if (context_.fed.count(view_.node(id).name()) != 0) continue;
-      const Counts counts = CountsOf(view_.node(id), values_, context_.NewDtype());
-      if (counts == Counts::kNo) {
+      const Counting counts = CountsOf(view_.node(id), values_, context_.NewDtype());
+      if (counts == Counting::kNo) {
         KeepSums(id);
       } else {
-        KeepCounts(id, counts == Counts::kCoarsely);
+        KeepCounts(id, counts == Counting::kCoarsely);
       }
     }
     return keeps_;

@@ -14,7 +14,7 @@ using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using tensorflow::Status;
 
-enum class Form { kParts, kWholeChanged, kWholeKept };
+enum class FusedForm { kParts, kWholeChanged, kWholeKept };
 
 bool Changed(const Decision& decision) {
   return decision.verdict == Verdict::kLowered || decision.verdict == Verdict::kRaised;
@@ -73,7 +73,7 @@ class Planner {
         graph_,
         [this](const NodeDef& node) {
           const auto form = forms_.find(node.name());
-          return form != forms_.end() && form->second == Form::kParts;
+          return form != forms_.end() && form->second == FusedForm::kParts;
         },
         planned, &split);
     TF_RETURN_IF_ERROR(GraphView::Build(*planned, view));
@@ -82,19 +82,19 @@ class Planner {
   }
 
  private:
-  Form FormOf(const Expansion& expansion) const {
+  FusedForm FormOf(const Expansion& expansion) const {
     size_t changed = 0;
     for (const std::string& part : expansion.parts) {
       changed += Changed(of_parts_.nodes[parts_.IndexOf(part)]);
     }
     for (const std::string& part : expansion.parts) {
-      if (rounded_.count(parts_.IndexOf(part)) != 0) return Form::kParts;
+      if (rounded_.count(parts_.IndexOf(part)) != 0) return FusedForm::kParts;
     }
-    if (changed == 0) return Form::kWholeKept;
+    if (changed == 0) return FusedForm::kWholeKept;
     const int id = original_.IndexOf(expansion.fused);
     const bool whole = changed == expansion.parts.size() && !LowersStatistics(original_.node(id)) &&
                        HasChangedKernel(original_, context_, id);
-    return whole ? Form::kWholeChanged : Form::kParts;
+    return whole ? FusedForm::kWholeChanged : FusedForm::kParts;
   }
 
   void Carry(const GraphView& view, Decisions* decisions) const {
@@ -113,7 +113,7 @@ class Planner {
       const int last = parts_.IndexOf(view.node(id).name());
       decisions->ranges.push_back(of_parts_.ranges[last]);
       const auto form = forms_.find(view.node(id).name());
-      const bool whole = form != forms_.end() && form->second != Form::kParts;
+      const bool whole = form != forms_.end() && form->second != FusedForm::kParts;
       const int from = whole ? root_.at(view.node(id).name()) : last;
       decisions->nodes[id] = of_parts_.nodes[from];
       decisions->nodes[id].cause = Cause(view, of_parts_.nodes[from].cause);
@@ -121,7 +121,7 @@ class Planner {
         tensorflow::DataType dtype = view.groups(id)[g].dtype;
         if (!whole) {
           dtype = of_parts_.group_dtypes[parts_.first_group(from) + g];
-        } else if (form->second == Form::kWholeChanged &&
+        } else if (form->second == FusedForm::kWholeChanged &&
                    ChangesWhole(view, context_, id, view.groups(id)[g])) {
           dtype = context_.NewDtype();
         }
@@ -148,7 +148,7 @@ class Planner {
   GraphView original_, parts_;
   Decisions of_parts_;
   std::unordered_set<int> rounded_;                        // ids in parts_ of nodes with such ports
-  std::unordered_map<std::string, Form> forms_;            // by fused name
+  std::unordered_map<std::string, FusedForm> forms_;            // by fused name
   std::unordered_map<std::string, std::string> fused_of_;  // by part name
   std::unordered_map<std::string, int> root_;              // by fused name, id in parts_
 };

@@ -142,7 +142,7 @@ Status GraphView::ConnectInputs() {
     int data_inputs = 0;
     bool saw_control = false;
     for (const std::string& input : node.input()) {
-      const InputName tensor = ParseInput(input);
+      const ParsedInput tensor = ParseInput(input);
       const int producer = IndexOf(tensor.producer);
       if (producer < 0) {
         return FailedPrecondition("node ", Quoted(node.name()), ": input ", Quoted(input),

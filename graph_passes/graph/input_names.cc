@@ -5,8 +5,8 @@
 
 namespace npu_precision {
 
-InputName ParseInput(absl::string_view input) {
-  InputName name = {input, 0, false};
+ParsedInput ParseInput(absl::string_view input) {
+  ParsedInput name = {input, 0, false};
   if (absl::ConsumePrefix(&name.producer, "^")) {
     name.is_control = true;
     return name;

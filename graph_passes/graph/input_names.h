@@ -6,7 +6,7 @@
 
 namespace npu_precision {
 
-struct InputName {
+struct ParsedInput {
   absl::string_view producer;
   int port;  // 0 for a control input
   bool is_control;
@@ -14,7 +14,7 @@ struct InputName {
 
 // The text that was parsed must outlive the result. TensorFlow has ParseTensorName for this, but
 // its header (graph/tensor_id.h) includes all of graph.h: seconds of compilation for one line.
-InputName ParseInput(absl::string_view input);
+ParsedInput ParseInput(absl::string_view input);
 
 }  // namespace npu_precision
 

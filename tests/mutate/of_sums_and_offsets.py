@@ -118,7 +118,7 @@ MUTATIONS = (
     ),
     _counting_constants(
         "few",
-        "(first == Counts::kFinely && count < kLeastSteps)",
+        "(first == Counting::kFinely && count < kLeastSteps)",
         "(count < kLeastSteps)",
         "A few steps that are lost do not count.",
         f"{_OFFSETS}::test_a_few_steps_are_enough_where_they_are_lost",

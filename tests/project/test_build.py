@@ -145,6 +145,16 @@ def test_missing_tensorflow_is_one_sentence(monkeypatch):
 
 # setup.py, on a small project.
 
+UNNAMED = """\
+namespace npu_precision {{
+namespace {{
+
+{}
+
+}}  // namespace
+}}  // namespace npu_precision
+"""
+
 
 @pytest.fixture
 def project(tmp_path):
@@ -153,19 +163,20 @@ def project(tmp_path):
 
 LINK = "linking npu_optimizer.tf-2.99.so"
 HEADER = "precompiled.h"
+OF_CC, OF_PASSES = "cc_0.cc", "graph_passes_0.cc"
 
 
 def test_setup_builds_only_what_changed(project):
     status, steps, complaints = project.build()
     assert (status, complaints) == (0, "")
     page = ["bundling report_page.html", "package-lock.json"]
-    assert steps == sorted(["embedded_configs.cc", LINK, "major.cc", "one.cc", HEADER, *page])
+    assert steps == sorted(["embedded_configs.cc", LINK, OF_CC, OF_PASSES, HEADER, *page])
     assert project.library.exists()
     assert project.library.with_name("report_page.html").exists()
     assert project.build()[1] == []
 
     (project.folder / "graph_passes/one.h").write_text("int One();\n\n")
-    assert project.build()[1] == [LINK, "one.cc"]
+    assert project.build()[1] == [OF_PASSES, LINK]
 
     (project.folder / "configs/host/ops.json").write_text("{ }\n")
     assert project.build()[1] == ["embedded_configs.cc", LINK]
@@ -174,10 +185,30 @@ def test_setup_builds_only_what_changed(project):
     assert project.build()[1] == [LINK]
 
     (project.folder / "cc/precompiled.h").write_text("#include <cstdint>\n")
-    assert project.build()[1] == ["embedded_configs.cc", LINK, "one.cc", HEADER]
-
-    every = ["embedded_configs.cc", LINK, "one.cc", HEADER]
+    every = ["embedded_configs.cc", OF_PASSES, LINK, HEADER]
+    assert project.build()[1] == every
     assert project.build(NPU_PRECISION_CXXFLAGS="-g")[1] == every
+
+
+def test_sources_that_define_the_same_name_for_themselves_are_compiled_apart(project):
+    for name, what in (("a", "class Reader {};"), ("b", "constexpr int kMost = 1, kNone = 2;")):
+        write(project.folder / f"graph_passes/{name}.cc", UNNAMED.format(what))
+    assert project.build()[0] == 0
+    (group,) = project.groups("graph_passes")
+    assert group == ["graph_passes/a.cc", "graph_passes/b.cc", "graph_passes/one.cc"]
+
+    write(project.folder / "graph_passes/c.cc", UNNAMED.format("struct Reader {};"))
+    write(project.folder / "graph_passes/d.cc", UNNAMED.format("const char kNone[] = {0};"))
+    status, steps, complaints = project.build()
+    assert (status, complaints) == (0, "")
+    assert "graph_passes_1.cc" in steps
+    group, other = project.groups("graph_passes")
+    assert other == ["graph_passes/c.cc", "graph_passes/d.cc"]
+
+    for name in "abcd":
+        (project.folder / f"graph_passes/{name}.cc").unlink()
+    assert project.build()[0] == 0  # What is left of the second group is not linked.
+    assert project.groups("graph_passes") == [["graph_passes/one.cc"]]
 
 
 def test_setup_shows_what_the_compiler_says_and_keeps_the_former_library(project):

@@ -1,6 +1,7 @@
 """A project of two small sources, and a folder that stands for TensorFlow, to test setup.py."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -39,7 +40,7 @@ class BuildProject:
     def __init__(self, folder):
         self.folder = folder
         self.library = folder / "npu_precision/_lib/npu_optimizer.tf-2.99.so"
-        for name in ["setup.py", "cc/build_flags.py", "cc/embed_configs.py"]:
+        for name in ["setup.py", "cc/build_flags.py", "cc/embed_configs.py", "cc/source_groups.py"]:
             shutil.copy(ROOT / name, write(folder / name))
         shutil.copy(ROOT / "cc/embedded_configs.h", folder / "cc")
         self.page = PageProject(folder)
@@ -76,3 +77,8 @@ class BuildProject:
         )
         steps = sorted(line.split("/")[-1] for line in result.stdout.splitlines())
         return result.returncode, steps, result.stderr
+
+    def groups(self, folder):
+        """The sources of a folder that were compiled together."""
+        found = sorted(self.folder.glob(f"build/tf-2.99.0/groups/{folder}_*.cc"))
+        return [re.findall(r'#include "(.*)"', file.read_text()) for file in found]

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -19,6 +20,8 @@ from support import ROOT
 sys.path.insert(0, str(ROOT / "cc"))
 import build_flags
 import embed_configs
+
+FOLDERS = ("graph_passes", "cc")
 
 
 def compile_program(source, folder):
@@ -36,7 +39,7 @@ def compile_program(source, folder):
         f"-Wl,-rpath,{libraries}",
     ]
     output = _folder(flags, folder) / pathlib.Path(source).stem
-    _compile(flags, [ROOT / "tests/cc" / source, *_objects(flags, "graph_passes")], link, output)
+    _compile(flags, [ROOT / "tests/cc" / source, *_groups(flags, "graph_passes")], link, output)
     return output
 
 
@@ -44,25 +47,34 @@ def compile_library(source, folder):
     """Compiles the library with failing_x.cc of tests/cc in place of x.cc; returns its path."""
     flags = _flags()
     output = _folder(flags, folder) / f"{pathlib.Path(source).stem}.so"
-    replaced = pathlib.Path(source).stem.replace("failing_", "", 1)
-    objects = [*_objects(flags, "graph_passes"), *_objects(flags, "cc")]
-    kept = [file for file in objects if file.stem != replaced]
-    assert len(kept) == len(objects) - 1
-    files = [ROOT / "tests/cc" / source, _embedded_configs(output.parent), *kept]
+    replaced = f"{pathlib.Path(source).stem.replace('failing_', '', 1)}.cc"
+    groups = _all_groups(flags)
+    ((changed, members),) = (
+        item for item in groups.items() if replaced in (member.name for member in item[1])
+    )
+    # The others of its group, as one source again.
+    others = output.with_name(f"{output.stem}_others.cc")
+    others.write_text("".join(f'#include "{each}"\n' for each in members if each.name != replaced))
+    kept = [each for each in groups if each != changed]
+    files = [ROOT / "tests/cc" / source, others, _embedded_configs(output.parent), *kept]
     _compile(flags, files, flags.link, output)
     return output
 
 
 def compile_copy(copy, output):
-    """Makes the library of a copy of the project; compiles only the sources that differ."""
+    """Makes the library of a copy of the project; compiles only what differs."""
     flags = _flags()
     files = [_embedded_configs(output.parent)]
-    for folder in ("graph_passes", "cc"):
-        for source in sorted((copy / folder).rglob("*.cc")):
-            name = source.relative_to(copy)
-            built = (_build(flags) / name).with_suffix(".o")
-            is_ours = (ROOT / name).exists() and (ROOT / name).read_bytes() == source.read_bytes()
-            files.append(built if is_ours and built.exists() else source)
+    left = {each.relative_to(copy) for name in FOLDERS for each in (copy / name).rglob("*.cc")}
+    for built, members in _all_groups(flags).items():
+        is_ours = all(
+            member in left and (ROOT / member).read_bytes() == (copy / member).read_bytes()
+            for member in members
+        )
+        if is_ours and built.suffix == ".o":
+            files.append(built)
+            left -= set(members)
+    files += sorted(copy / each for each in left)
     _compile(flags, files, [*flags.grappler_link, *flags.link], output, include=copy)
 
 
@@ -93,11 +105,22 @@ def _folder(flags, otherwise):
     return folder
 
 
-def _objects(flags, folder):
-    """The objects of a folder, or its sources if another build system made the library."""
+def _groups(flags, folder):
+    """By object, the sources of a folder that it was made of; by source, if another build system
+    made the library.
+    """
+    made = {}
+    for group in sorted((_build(flags) / "groups").glob(f"{folder}_*.cc")):
+        members = re.findall(r'#include "(.*)"', group.read_text())
+        made[group.with_suffix(".o")] = [pathlib.Path(member) for member in members]
+    if made and all(built.exists() for built in made):
+        return made
     sources = sorted((ROOT / folder).rglob("*.cc"))
-    objects = [_build(flags) / source.relative_to(ROOT).with_suffix(".o") for source in sources]
-    return objects if all(file.exists() for file in objects) else sources
+    return {source: [source.relative_to(ROOT)] for source in sources}
+
+
+def _all_groups(flags):
+    return {**_groups(flags, FOLDERS[0]), **_groups(flags, FOLDERS[1])}
 
 
 def _compile(flags, files, link, output, include=ROOT):
