@@ -12,6 +12,7 @@ import pytest
 from support import ROOT
 from support.strict_zip import strict_zip
 from support.tf_versions import needs_outputs_of_the_docs
+from support.tiers import mostly_full
 
 pytestmark = needs_outputs_of_the_docs
 # A block: its section, the file name above it, its language, its text, and its output.
@@ -73,7 +74,9 @@ def run(sections, folder):
     return ran
 
 
-@pytest.mark.parametrize("section", ["TensorFlow Lite", "TensorFlow Serving"])
+@pytest.mark.parametrize(
+    "section", mostly_full(["TensorFlow Lite", "TensorFlow Serving"], ["TensorFlow Serving"])
+)
 def test_a_recipe_of_tensorflow_prints_what_the_page_says(section, tmp_path):
     assert run([section], tmp_path) == 3
 

@@ -218,6 +218,7 @@ def test_what_cannot_be_reached_is_told(run):
     assert "decorate" not in done.stderr
 
 
+@pytest.mark.full
 def test_eager_execution_may_be_switched_on_later(run):
     script = "import tensorflow as tf\ntf.compat.v1.enable_v2_behavior()\n" + FUNCTION
     assert lowered(run({"train.py": script}, *BF16, "train.py"))[0][2] >= 1
@@ -257,7 +258,13 @@ FP16 = ("--mode", "allow_mix_precision")
 
 
 @needs_functions_by_default
-@pytest.mark.parametrize("script", [OVERFLOWS, TRAINS], ids=["fit", "MonitoredTrainingSession"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(OVERFLOWS, id="fit"),
+        pytest.param(TRAINS, id="MonitoredTrainingSession", marks=pytest.mark.full),
+    ],
+)
 def test_a_training_is_healed(script, run, tmp_path):
     assert run({"train.py": script}, *FP16, "train.py").stdout.splitlines() == ["finite: False"]
     if script == OVERFLOWS:  # Keras may import TensorFlow.
@@ -281,6 +288,7 @@ def test_first_steps_are_compared_and_what_to_keep_is_shown(run):
     assert "large" in done.stdout.partition("black-list")[2]
 
 
+@pytest.mark.full
 def test_sessions_and_failures_are_compared_too(run):
     done = run(
         {"train.py": TRAINS},
@@ -316,6 +324,7 @@ for _ in range(40):
 """
 
 
+@pytest.mark.full
 @needs_functions_by_default
 def test_one_step_is_compared_with_the_same_one(run):
     done = run({"train.py": TWO_STEPS}, *BF16, "--try", "--steps", "8", "train.py")

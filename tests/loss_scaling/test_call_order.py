@@ -1,12 +1,14 @@
-"""The order of calls in all three styles: compares every sequence of three calls to a reference."""
+"""The order of calls in all three styles: compares sequences of three calls to a reference."""
 
 from __future__ import annotations
 
 import itertools
+import random
 
 import pytest
 import tensorflow as tf
 from support.tf_versions import needs_functions_by_default
+from support.tiers import corpus_size
 
 import npu_precision
 from npu_precision import amp
@@ -75,9 +77,16 @@ def of_session(name, which, state):
 
 
 def sequences(names, all_of_them):
-    """Sequences of calls: a call in `names` is for one of two objects, other calls are for all."""
+    """Sequences of calls: a call in `names` is for one of two objects, other calls are for all.
+
+    The first call for an object is for object 0: the other sequences only exchange the two.
+    """
     calls = [*itertools.product(names, range(2)), *((name, None) for name in all_of_them)]
-    return itertools.product(calls, repeat=LENGTH)
+    return [
+        each
+        for each in itertools.product(calls, repeat=LENGTH)
+        if next((which for _, which in each if which is not None), 0) == 0
+    ]
 
 
 @needs_functions_by_default
@@ -122,7 +131,9 @@ def test_of_amp_with_keras():
 def test_of_amp_in_a_graph():
     plain = tf1.train.GradientDescentOptimizer(0.0)
     optimizer, _ = amp.initialize(plain, "O1", num_losses=2, loss_scale=2.0, verbosity=0)
-    for calls in sequences(["scale", "unscale"], ["plain", "step"]):
+    every = sequences(["scale", "unscale"], ["plain", "step"])
+    # Each takes a third of a second.
+    for calls in random.Random(0).sample(every, min(len(every), corpus_size(300))):
         with tf.Graph().as_default():
             variable = tf1.get_variable("v", initializer=1.0, use_resource=True)
             make = {

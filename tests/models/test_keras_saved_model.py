@@ -14,7 +14,6 @@ from support.keras_comparison import (
     each_small_model_and_mode,
 )
 from support.tf_versions import needs_functions_by_default, needs_keras_2
-from support.tiers import mostly_full
 from tensorflow.core.protobuf import saved_model_pb2
 
 import npu_precision
@@ -76,7 +75,8 @@ def test_a_large_model_converted_runs_low(assert_converted_follows):
     assert_converted_follows("allow_mix_precision_bf16")
 
 
-@pytest.mark.parametrize("mode", mostly_full(UNIT, ["allow_mix_precision_bf16"]))
+@pytest.mark.full
+@pytest.mark.parametrize("mode", UNIT)
 def test_saved_with_all_its_layers_a_recurrent_net_runs_low_and_agrees(mode, tmp_path):
     """Keras saves a function per layer, and one for training."""
     model = keras_models.build("lstm_gru")

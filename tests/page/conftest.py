@@ -28,14 +28,31 @@ def complaint_in(message):
     return [] if message.type == "info" else [message.text]
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """written(path of a model) -> its report, which is written once."""
+    files = {}
+
+    def report_of(model):
+        if model not in files:
+            files[model] = tmp_path_factory.mktemp("report") / "report.html"
+            report.write_report(files[model], *explained(model))
+        return files[model]
+
+    return report_of
+
+
 @pytest.fixture
-def show(any_browser, tmp_path):
+def show(any_browser, written, tmp_path):
     """show(path of a model) -> its report in a page; fails at the end if the page had an error."""
     pages, complaints = [], []
 
     def start(model, curve=(), times=None, entered=None, **context):
-        file = tmp_path / f"report{len(pages)}.html"
-        report.write_report(file, *explained(model), curve, times, entered)
+        if curve or times or entered:
+            file = tmp_path / f"report{len(pages)}.html"
+            report.write_report(file, *explained(model), curve, times, entered)
+        else:
+            file = written(model)
         size = {"width": 1280, "height": 800}
         page = any_browser.new_context(**{"viewport": size, **context}).new_page()
         page.set_default_timeout(PATIENCE)
