@@ -93,8 +93,12 @@ def _test_room(session: nox.Session, requirements: str) -> None:
 def _test_backends(session: nox.Session, requirements: str) -> None:
     _install_locked(session, requirements)
     _build(session)
-    files = [f"tests/handoffs/test_{name}.py" for name in ("keras_backends", "autocast")]
-    session.run("python", "-m", "pytest", *files, *session.posargs)
+    files = (
+        "handoffs/test_keras_backends.py",
+        "handoffs/test_autocast.py",
+        "launch/test_notebook.py",
+    )
+    session.run("python", "-m", "pytest", *(f"tests/{file}" for file in files), *session.posargs)
 
 
 def _build_docs(session: nox.Session, requirements: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.packages import skip_without
 from support.tf_versions import needs_functions_by_default
 
 import npu_precision
@@ -63,6 +64,34 @@ def test_a_session_made_meanwhile_runs_in_it(magic):
     magic("--off")
     assert 1e-3 < np.abs(low - exact).max() < 0.2
     np.testing.assert_array_equal(value(), exact)
+
+
+CELLS = """
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+for cell in (
+    "import tensorflow as tf",
+    "x = tf.random.stateless_normal([32, 32], [1, 2])",
+    "product = tf.function(lambda x: tf.matmul(x, x))",
+    "exact = product(x)",
+    "%load_ext npu_precision",
+    "%npu_precision --mode allow_mix_precision_bf16",
+    "low = product(x)",
+    "%npu_precision --off",
+    "again = product(x)",
+    "print(bool(tf.reduce_all(low == exact)), bool(tf.reduce_all(again == exact)))",
+    "%npu_precision --mod force_fp16",
+):
+    shell.run_cell(cell).raise_error()
+"""
+
+
+def test_a_notebook_of_ipython_runs_its_cells_in_the_mode(run_python):
+    skip_without(("IPython",), "backends")
+    process = run_python(CELLS)
+    assert process.stdout.splitlines()[-1] == "False True"
+    assert "No such option" in process.stderr
 
 
 @pytest.mark.parametrize(

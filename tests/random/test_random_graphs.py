@@ -40,9 +40,11 @@ class Case:
     mixlist: bool = False
     autocast: bool = False
     dtypes: bool = False
+    white_only: bool = False
 
     def __str__(self):
-        given = [name for name in ("mixlist", "autocast", "dtypes") if getattr(self, name)]
+        additions = ("mixlist", "autocast", "dtypes", "white_only")
+        given = [name for name in additions if getattr(self, name)]
         return "-".join([self.mode, self.target, *given])
 
     def options(self, **fields):
@@ -60,6 +62,8 @@ CASES = [
     Case(300, "allow_mix_precision_bf16"),
     Case(300, "allow_mix_precision_bf16", mixlist=True),
     Case(150, "allow_mix_precision_fp16"),
+    Case(150, "allow_mix_precision", white_only=True),
+    Case(100, "allow_mix_precision_bf16", mixlist=True, white_only=True),
     Case(400, "force_fp16"),
     Case(200, "cube_fp16in_fp32out"),
     Case(150, "force_fp32"),
@@ -190,7 +194,7 @@ def test_rewritten_graphs_keep_their_contract(case, tmp_path):
             white = {entry.replace("node:", "") for entry in mixlist["white-list"]["to-add"]}
             fields["modify_mixlist"] = tmp_path / "mixlist.json"
             fields["modify_mixlist"].write_text(json.dumps(mixlist))
-            fields["all_white"] = chooser.choice([False, True])
+            fields["all_white"] = chooser.choice([False, True]) and not case.white_only
         if case.autocast:
             mark_at_random(graph, chooser)
         if case.dtypes:
@@ -198,6 +202,8 @@ def test_rewritten_graphs_keep_their_contract(case, tmp_path):
             white |= {line.partition("::")[0] for line in lines}
             fields["customize_dtypes"] = tmp_path / "dtypes.cfg"
             fields["customize_dtypes"].write_text("".join(lines))
+        if case.white_only:
+            fields["white_only"] = True
         options = case.options(**fields)
 
         result, ledger = graph.rewrite(options)
@@ -206,6 +212,10 @@ def test_rewritten_graphs_keep_their_contract(case, tmp_path):
         rewritten = check_contract(
             graph, result, ledger, None if case.dtypes else rounds_for, white, several_types
         )
+        if case.white_only:
+            nodes = [node for part in (ledger, *ledger.functions) for node in part.nodes]
+            lowered = [node for node in nodes if node.decision == "lowered"]
+            assert {node.list for node in lowered if not node.is_of_a_file} <= {"white"}
         assert to_bytes(graph.rewrite(options)[0]) == to_bytes(result)
         again, ledger_again = graph.rewrite(options, result)
         assert to_bytes(again) == to_bytes(result)
