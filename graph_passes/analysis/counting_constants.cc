@@ -19,7 +19,7 @@ constexpr double kExact = 1e-2, kFine = 1.0 / 4;
 
 // Of the values at begin, begin + stride, begin + 2 * stride, ...
 Counting CountsOfLine(const FloatValues& values, int64_t begin, int64_t count, int64_t stride,
-                    tensorflow::DataType low_type) {
+                      tensorflow::DataType low_type) {
   const double first = values[begin];
   const double step = (values[begin + (count - 1) * stride] - first) / (count - 1);
   if (step == 0 || !std::isfinite(step)) return Counting::kNo;
@@ -35,7 +35,7 @@ Counting CountsOfLine(const FloatValues& values, int64_t begin, int64_t count, i
 }  // namespace
 
 Counting CountsOf(const tensorflow::NodeDef& constant, const ConstantValues& values,
-                tensorflow::DataType low_type) {
+                  tensorflow::DataType low_type) {
   const tensorflow::AttrValue* held = values.Find(constant);
   FloatValues all;
   if (held == nullptr || !all.Read(held->tensor())) return Counting::kNo;

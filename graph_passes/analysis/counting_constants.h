@@ -14,7 +14,7 @@ enum class Counting : unsigned char { kNo, kFinely, kCoarsely };
 // the distance between the low type's values is more than a quarter of a step somewhere. Only the
 // first and the last line along each dimension are looked at.
 Counting CountsOf(const tensorflow::NodeDef& constant, const ConstantValues& values,
-                tensorflow::DataType low_type);
+                  tensorflow::DataType low_type);
 
 }  // namespace npu_precision
 

@@ -148,7 +148,7 @@ class Planner {
   GraphView original_, parts_;
   Decisions of_parts_;
   std::unordered_set<int> rounded_;                        // ids in parts_ of nodes with such ports
-  std::unordered_map<std::string, FusedForm> forms_;            // by fused name
+  std::unordered_map<std::string, FusedForm> forms_;       // by fused name
   std::unordered_map<std::string, std::string> fused_of_;  // by part name
   std::unordered_map<std::string, int> root_;              // by fused name, id in parts_
 };

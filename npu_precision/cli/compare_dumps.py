@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from npu_precision import outputs
-from npu_precision.cli import flags, printing
+from npu_precision.cli import dump_graph, flags, printing
 from npu_precision.dumps import comparison, folders, page
 from npu_precision.dumps.comparison import Comparison, Row
 from npu_precision.explain import report
-from npu_precision.offline import model_file
+from npu_precision.explain.explanation import Explanation
+from npu_precision.offline.model_file import Model
 
 SCHEMA = "npu_precision.compare_dumps/1"
 _MOST_ROWS = 20
@@ -23,7 +24,11 @@ _MOST_ROWS = 20
 @click.argument("first")
 @click.argument("second")
 @click.option("--step", type=click.IntRange(0), metavar="N", help="The step to compare.")
-@click.option("--model", metavar="MODEL", help="The model, for its names and what each op reads.")
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="The model, or a ledger of the run, for its names and what each op reads.",
+)
 @click.option(
     "--threshold",
     type=click.FloatRange(0.0, min_open=True),
@@ -32,6 +37,13 @@ _MOST_ROWS = 20
 )
 @click.option("--mixlist", metavar="FILE", help="Write the mixlist that keeps what diverges.")
 @click.option("-o", "--output", metavar="FILE", help="The page to write, as page.html.")
+@click.option(
+    "--graph",
+    "graph_page",
+    metavar="FILE",
+    help="Write the graph's report, with errors at its nodes: of --model, or of the graph that "
+    "DumpConfig wrote.",
+)
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @flags.debug_flag
@@ -43,6 +55,7 @@ def compare_dumps(
     threshold: float | None,
     mixlist: str | None,
     output: str | None,
+    graph_page: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -54,21 +67,28 @@ def compare_dumps(
     """
     if threshold is not None and not math.isfinite(threshold):
         raise click.UsageError(f"--threshold: got {threshold}, expected a number above 0.")
-    outputs.check_apart((mixlist, output), (first, second, model))
-    if output is not None:
+    outputs.check_apart((mixlist, output, graph_page), (first, second, model))
+    if output is not None or graph_page is not None:
         report.read_page()  # Fails early if the page is missing.
-    with outputs.optional_file(output, force) as page_file:
+    with outputs.optional_file(output, force) as page_file, outputs.optional_file(
+        graph_page, force
+    ) as graph_file:
         with outputs.optional_file(mixlist, force, required=False) as mixlist_file, printing.busy(
             "comparing"
         ):
-            graph = None if model is None else model_file.load_model(model).meta_graph.graph_def
+            given, explained = (None, None) if model is None else dump_graph.load(model)
             one, other = folders.read_pair(first, second, step)
+            graph = None if given is None else given.meta_graph.graph_def
             compared = comparison.compare(one, other, graph, threshold)
             text = compared.mixlist()
             if mixlist_file is not None and text:
                 mixlist_file.write_text(text + "\n", encoding="utf-8")
         if page_file is not None:
             page.write(page_file, f"{first} and {second}", compared)
+        if graph_file is not None:
+            if given is None:
+                given, explained = _that_ran(one, other)
+            dump_graph.write(graph_file, given, explained, compared)
     if as_json:
         click.echo(json.dumps(_data(one, other, compared), indent=1))
         return
@@ -88,8 +108,17 @@ def compare_dumps(
         printing.say(out, f"wrote {mixlist}" if text else f"{mixlist}: not written")
     elif text:
         printing.say(out, text)
-    if output is not None:
-        printing.say(out, f"{output}: open it in a browser")
+    for written in (output, graph_page):
+        if written is not None:
+            printing.say(out, f"{written}: open it in a browser")
+
+
+def _that_ran(one: folders.Dump, other: folders.Dump) -> tuple[Model, Explanation]:
+    for dump in (one, other):
+        graph = dump.graph()
+        if graph is not None:
+            return dump_graph.of_dump(str(dump), graph)
+    raise click.UsageError("--graph: the dumps have no graph, expected --model.")
 
 
 def _data(one: folders.Dump, other: folders.Dump, compared: Comparison) -> dict[str, Any]:

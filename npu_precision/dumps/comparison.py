@@ -94,13 +94,13 @@ class Comparison:
         # All infinite errors are the same: the first of them is the cause of the others.
         return sorted(found, key=lambda row: (not row.passes_on, -row.entered, row.position))
 
+    def entering(self) -> list[Row]:
+        """The tensors at which error enters, as ranked."""
+        return [row for row in self.ranked() if row.entered > _TIMES and row.passes_on]
+
     def mixlist(self) -> str:
         """The mixlist that keeps the ops in float32 at which error enters; "" if there are none."""
-        names = [
-            row.name
-            for row in self.ranked()
-            if row.is_low and row.entered > _TIMES and row.passes_on
-        ]
+        names = [row.name for row in self.entering() if row.is_low]
         if not names:
             return ""
         entries = [f"node:{_pattern(name)}" for name in dict.fromkeys(names)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.report_files import data_in, needs_page
 
 import npu_precision
 from npu_precision.cli.main import main
@@ -19,7 +21,7 @@ LAYERS, UNITS = 4, 16
 X = np.random.default_rng(1).normal(size=[8, UNITS]).astype(np.float32)
 
 
-def run(mode, mixlist=None, dump=None, recorder=None):
+def run(mode, mixlist=None, dump=None, report_dir=None):
     """A session's result: the values in the last layer are beyond float16."""
     random = np.random.default_rng(0)
     with tf.Graph().as_default() as graph:
@@ -36,6 +38,8 @@ def run(mode, mixlist=None, dump=None, recorder=None):
     entry.parameter_map["precision_mode"].s = mode.encode()
     if mixlist is not None:
         entry.parameter_map["modify_mixlist"].s = str(mixlist).encode()
+    if report_dir is not None:
+        entry.parameter_map["report_dir"].s = str(report_dir).encode()
     if dump is not None:
         entry.parameter_map["enable_dump"].b = True
         entry.parameter_map["dump_path"].s = str(dump).encode()
@@ -50,6 +54,13 @@ def dumps(tmp_path_factory):
     run("allow_mix_precision", dump=folder / "float16")
     run("force_fp32", dump=folder / "float32")
     return [str(folder / "float16"), str(folder / "float32")]
+
+
+def errors_at_nodes(page):
+    """By name, the errors that the page of a graph has."""
+    data = data_in(page.read_text())
+    names = data["nodes"]["name"]
+    return {names[int(row)]: error for row, error in data["some"]["entered"].items()}
 
 
 def compare(*arguments):
@@ -74,6 +85,40 @@ def test_it_ends_with_the_mixlist_that_heals_the_run(dumps, tmp_path, capsys):
     assert compare(healed, dumps[1], "--mixlist", tmp_path / "nothing.json") == 0
     assert "nothing.json: not written" in capsys.readouterr().out
     assert not (tmp_path / "nothing.json").exists()
+
+
+@needs_page
+def test_the_graph_has_the_errors_at_its_nodes(dumps, tmp_path, capsys):
+    assert compare(*dumps, "--graph", tmp_path / "graph.html") == 0
+    assert "graph.html: open it in a browser" in capsys.readouterr().out
+    entered = errors_at_nodes(tmp_path / "graph.html")
+    assert entered == {"layer_3/product": None}  # It is infinite.
+    data = data_in((tmp_path / "graph.html").read_text())
+    assert data["counts"].startswith("the graph that ran: lowered 0 ")  # It was lowered before.
+    assert any("npu_cast" in name for name in data["nodes"]["name"])
+
+
+@needs_page
+def test_with_a_ledger_the_graph_has_the_decisions_of_the_run(tmp_path):
+    run("allow_mix_precision", dump=tmp_path / "low", report_dir=tmp_path / "ledgers")
+    run("force_fp32", dump=tmp_path / "float32")
+    folders = (tmp_path / "low", tmp_path / "float32")
+    flags = ("--model", tmp_path / "ledgers", "--graph", tmp_path / "graph.html")
+    assert compare(*folders, *flags) == 0
+    assert list(errors_at_nodes(tmp_path / "graph.html")) == ["layer_3/product"]
+    data = data_in((tmp_path / "graph.html").read_text())
+    assert data["totals"]["lowered"] > LAYERS
+
+
+def test_a_graph_needs_one(dumps, tmp_path, capsys):
+    alone = []
+    for folder in dumps:
+        copy = tmp_path / pathlib.Path(folder).name
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(".graphs"))
+        alone.append(copy)
+    assert compare(*alone, "--graph", tmp_path / "graph.html") == 2
+    assert "--graph: the dumps have no graph, expected --model" in capsys.readouterr().err
+    assert not (tmp_path / "graph.html").exists()
 
 
 def test_json_has_every_tensor(dumps, capsys):
