@@ -24,10 +24,17 @@ import embed_configs
 FOLDERS = ("graph_passes", "cc")
 
 
-def compile_program(source, folder):
+def compile_program(source, folder, kernels=(), extra=()):
     """Compiles a source of tests/cc with a main(), and the passes without the TensorFlow shell.
 
-    Returns the path of the program. It is in `folder` if another build system made the library.
+    Args:
+        source: its name.
+        folder: where the program goes if another build system made the library.
+        kernels: sources of cc/ that it needs too.
+        extra: more flags, for what is not an object yet.
+
+    Returns:
+        The path of the program.
     """
     flags = _flags()
     libraries = next(flag[2:] for flag in flags.link if flag.startswith("-L"))
@@ -38,8 +45,9 @@ def compile_program(source, folder):
         *(flag for flag in flags.link if flag != "-shared"),
         f"-Wl,-rpath,{libraries}",
     ]
-    output = _folder(flags, folder) / pathlib.Path(source).stem
-    _compile(flags, [ROOT / "tests/cc" / source, *_groups(flags, "graph_passes")], link, output)
+    output = _folder(flags, folder) / "_".join([pathlib.Path(source).stem, *extra])
+    sources = [ROOT / "tests/cc" / source, *(ROOT / "cc" / name for name in kernels)]
+    _compile(flags, [*extra, *sources, *_groups(flags, "graph_passes")], link, output)
     return output
 
 
@@ -153,6 +161,6 @@ def _digest(command, files):
     """A hash of a program's inputs: its command, its files, and the headers that they include."""
     digest = hashlib.sha256(" ".join(command).encode())
     headers = [*sorted((ROOT / "graph_passes").rglob("*.h")), *sorted((ROOT / "cc").glob("*.h"))]
-    for file in [*files, *headers]:
+    for file in (each for each in [*files, *headers] if isinstance(each, pathlib.Path)):
         digest.update(file.read_bytes())
     return digest.hexdigest()
