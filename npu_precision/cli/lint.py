@@ -10,12 +10,14 @@ import click
 
 from npu_precision import outputs
 from npu_precision.cli import flags, printing
+from npu_precision.explain import keras_policies, lint_environment
 from npu_precision.explain import lint as linting
 from npu_precision.explain.lint import Finding
 from npu_precision.offline.model_file import load_model
 from npu_precision.options import PrecisionOptions
 
 _MODE = "allow_mix_precision"
+_POLICIES = "DTypePolicyMap"
 
 SCHEMA = "npu_precision.lint/1"
 
@@ -27,6 +29,13 @@ SCHEMA = "npu_precision.lint/1"
     metavar="MODEL",
     help="The model that MIXLIST is for: its entries should match nodes.",
 )
+@click.option(
+    "--lists-from-environment",
+    "from_environment",
+    is_flag=True,
+    help="Read the lists of TensorFlow's auto_mixed_precision instead of MIXLIST: "
+    "TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_ALLOWLIST_ADD and similar variables.",
+)
 @flags.op_library_flag
 @flags.precision_flags(only=("target", "ops_info_dir", "ops_info_overlay"), default_mode=_MODE)
 @click.option("--fix", is_flag=True, help="Fix what can be fixed, in MIXLIST itself or in OUT.")
@@ -37,6 +46,7 @@ SCHEMA = "npu_precision.lint/1"
 def lint(
     mixlist: str | None,
     model: str | None,
+    from_environment: bool,
     options: PrecisionOptions,
     fix: bool,
     output: str | None,
@@ -46,7 +56,8 @@ def lint(
     """Shows mistakes and entries without effect in MIXLIST.
 
     MIXLIST is a modify_mixlist or customize_dtypes file, an ops-info file, or a folder of such
-    files for ops_info_dir or ops_info_overlay. The first line says as which it was read.
+    files for ops_info_dir or ops_info_overlay; or, with --model, a DTypePolicyMap of Keras 3. The
+    first line says as which it was read.
 
     Which entries have an effect depends on the target, and on whether the mode is for float16 or
     bfloat16. With --model, it also names the nodes whose values would overflow or vanish in the low
@@ -57,14 +68,26 @@ def lint(
         raise click.UsageError("--output and --force go with --fix.")
     options = dataclasses.replace(options, modify_mixlist=None)
     fixed: list[Finding] = []
-    file_format = None if mixlist is None else linting.format_of(pathlib.Path(mixlist))
+    if from_environment and (mixlist is not None or fix):
+        other = "--fix" if fix else "MIXLIST"
+        raise click.UsageError(f"--lists-from-environment and {other}: expected one of the two.")
+    file_format = None if mixlist is None else _format_of(pathlib.Path(mixlist))
     read = [] if mixlist is None else [mixlist]
-    if mixlist is None:
+    if from_environment:
+        with printing.busy("deciding"):
+            of_model = None if model is None else load_model(model)
+            found = lint_environment.lint_environment(options, of_model)
+    elif mixlist is None:
         if model is None or fix:
             needs = "--fix needs a MIXLIST" if fix else "Got neither a MIXLIST nor --model"
             raise click.UsageError(f"{needs}; expected 'npu-precision lint MIXLIST'.")
         with printing.busy("deciding"):
             found = linting.lint_model(options, load_model(model))
+    elif file_format == _POLICIES:
+        if fix or model is None:
+            raise click.UsageError(f"{mixlist!r} is a {_POLICIES}: expected --model, and no --fix.")
+        with printing.busy("loading"):
+            found = keras_policies.lint(mixlist, model)
     elif file_format in (linting.OPS_INFO, linting.FUSION_SWITCH):
         if fix or model is not None:
             flag = "--fix" if fix else "--model"
@@ -99,8 +122,15 @@ def lint(
     for each in found:
         printing.say(out, str(each))
     if not found and not fixed_nothing:
-        printing.say(out, f"{mixlist or model}: nothing to be said")
+        said_of = "the lists in the environment" if from_environment else mixlist or model
+        printing.say(out, f"{said_of}: nothing to be said")
     return int(_has_errors(found))
+
+
+def _format_of(path: pathlib.Path) -> str:
+    if path.is_file() and keras_policies.is_map(path.read_bytes()):
+        return _POLICIES
+    return linting.format_of(path)
 
 
 def _lint_mixlist(

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import difflib
 import importlib
 import json
+import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from npu_precision import _library
+from npu_precision.explain.lint import Finding
 from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.offline import rewrite_graph_def
 from npu_precision.options import PrecisionOptions
@@ -77,6 +81,50 @@ def of_model(model: Any, options: PrecisionOptions) -> Any:
         name = f"mixed_{low_type}" if is_low else _FLOAT32
         policies[layer] = keras.dtype_policies.DTypePolicy(name)
     return policies
+
+
+def is_map(data: bytes) -> bool:
+    """Whether the content of a file is a DTypePolicyMap."""
+    try:
+        content = json.loads(data)
+    except ValueError:
+        return False
+    return isinstance(content, dict) and content.get("class_name") == "DTypePolicyMap"
+
+
+def lint(file: str, model_path: str) -> list[Finding]:
+    """The findings about a DTypePolicyMap for a model: Keras says nothing of what does not fit.
+
+    Args:
+        file: the file of the map.
+        model_path: a model in a file that Keras can load.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: Keras cannot read the map, or this is Keras 2.
+    """
+    keras = _keras()
+    content = json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
+    try:
+        policies = keras.saving.deserialize_keras_object(content)
+    except Exception as error:  # Keras has many.
+        raise ValueError(f"{file!r}: Keras cannot read it: {error}") from error
+    model = tf.keras.models.load_model(model_path, compile=False)
+    layers = [key(layer) for layer in model._flatten_layers()]
+    found = []
+    for name in policies:
+        if any(name == layer or re.search(name, layer) for layer in layers):
+            continue
+        near = difflib.get_close_matches(name, layers, 1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        text = f"{name!r} matches no layer of {model_path!r}{meant}"
+        found.append(Finding("error", "unknown-layer", file, text))
+    others = [layer for layer in layers if not any(re.search(name, layer) for name in policies)]
+    if others:
+        default = policies.default_policy.name
+        text = f"{len(others)} layers, such as {others[0]!r}, have no policy in it: {default}"
+        found.append(Finding("note", "default-policy", file, text))
+    return found
 
 
 def key(layer: Any) -> str:

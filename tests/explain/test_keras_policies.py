@@ -173,6 +173,59 @@ def test_a_saved_model_has_no_layers(command, tmp_path):
     assert "--for keras: expected a model that Keras saved" in printed
 
 
+@pytest.fixture
+def policies_of_classifier(command, tmp_path):
+    """The files of the policies and of the model that they are of."""
+    classifier().save(tmp_path / "model.keras")
+    flags = ("--mode", "allow_mix_precision_bf16", "--float32-nodes", tmp_path / "policies.json")
+    command("explain", tmp_path / "model.keras", *flags, "--for", "keras")
+    return tmp_path / "policies.json", tmp_path / "model.keras"
+
+
+def test_policies_of_the_model_have_nothing_said_of_them(policies_of_classifier, command):
+    policies, model = policies_of_classifier
+    printed = command("lint", policies, "--model", model)
+    assert printed.splitlines() == [
+        f"{policies}: read as DTypePolicyMap",
+        f"{policies}: nothing to be said",
+    ]
+
+
+def test_policies_of_other_layers_are_an_error(policies_of_classifier, command, tmp_path):
+    policies, _ = policies_of_classifier
+    overflowing(1.0).save(tmp_path / "other.keras")
+    printed = command("lint", policies, "--model", tmp_path / "other.keras", status=1)
+    assert f"'hidden' matches no layer of '{tmp_path / 'other.keras'}'" in printed
+    assert "'filters'" not in printed
+    assert (
+        "4 layers, such as 'overflowing', have no policy in it: float32 [default-policy]" in printed
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ((), "is a DTypePolicyMap: expected --model, and no --fix"),
+        (
+            ("--model", "model.keras", "--fix"),
+            "is a DTypePolicyMap: expected --model, and no --fix",
+        ),
+    ],
+)
+def test_policies_need_a_model(flags, message, policies_of_classifier, command):
+    assert message in command("lint", policies_of_classifier[0], *flags, status=2)
+
+
+def test_a_damaged_map_is_one_error(policies_of_classifier, command):
+    policies, model = policies_of_classifier
+    content = json.loads(policies.read_text())
+    content["config"] = {"policy_map": 1}
+    policies.write_text(json.dumps(content))
+    printed = command("lint", policies, "--model", model, status=2)
+    assert f"{str(policies)!r}: Keras cannot read it" in printed
+    assert printed.count("\n") == 1
+
+
 def calibrate(model, x):
     """Gives batch norms the statistics of x, so that values keep their size."""
     norms = [each for each in model._flatten_layers() if hasattr(each, "moving_variance")]
