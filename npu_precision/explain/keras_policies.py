@@ -113,13 +113,13 @@ def lint(file: str, model_path: str) -> list[Finding]:
     layers = [key(layer) for layer in model._flatten_layers()]
     found = []
     for name in policies:
-        if any(name == layer or re.search(name, layer) for layer in layers):
+        if any(_matches(name, layer) for layer in layers):
             continue
         near = difflib.get_close_matches(name, layers, 1)
         meant = f"; did you mean {near[0]!r}?" if near else ""
         text = f"{name!r} matches no layer of {model_path!r}{meant}"
         found.append(Finding("error", "unknown-layer", file, text))
-    others = [layer for layer in layers if not any(re.search(name, layer) for name in policies)]
+    others = [layer for layer in layers if not any(_matches(name, layer) for name in policies)]
     if others:
         default = policies.default_policy.name
         text = f"{len(others)} layers, such as {others[0]!r}, have no policy in it: {default}"
@@ -140,6 +140,13 @@ def _keras() -> Any:
             "which has DTypePolicyMap"
         )
     return keras
+
+
+def _matches(name: str, layer: str) -> bool:
+    """Whether an entry is of a layer: by its key, or by a regular expression of it."""
+    with contextlib.suppress(re.error):
+        return name == layer or re.fullmatch(name, layer) is not None
+    return False
 
 
 def _is_kept_by_a_file(node: LedgerNode) -> bool:

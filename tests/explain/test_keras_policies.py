@@ -202,6 +202,20 @@ def test_policies_of_other_layers_are_an_error(policies_of_classifier, command, 
     )
 
 
+def test_an_entry_may_be_an_expression(policies_of_classifier, command):
+    policies, model = policies_of_classifier
+    content = json.loads(policies.read_text())
+    low = content["config"]["policy_map"]["digits"]
+    names = ("inner/.*|hidden", "filt(", "digit")
+    content["config"]["policy_map"] = dict.fromkeys(names, low)
+    policies.write_text(json.dumps(content))
+    printed = command("lint", policies, "--model", model, status=1)
+    assert "'filt(' matches no layer" in printed
+    assert "'digit' matches no layer" in printed
+    assert "did you mean 'digits'?" in printed
+    assert "inner" not in printed
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
