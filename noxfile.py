@@ -95,7 +95,7 @@ def _test_backends(session: nox.Session, requirements: str) -> None:
     _build(session)
     files = (
         "handoffs/test_keras_backends.py",
-        "handoffs/test_autocast.py",
+        "handoffs/test_autocast_list.py",
         "launch/test_notebook.py",
     )
     session.run("python", "-m", "pytest", *(f"tests/{file}" for file in files), *session.posargs)
