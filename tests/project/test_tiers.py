@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
+
 import pytest
-from support import tiers
+from support import ROOT, tiers
 
 MARKED = """
     import pytest
@@ -66,6 +68,12 @@ def test_every_file_has_a_test_that_is_in_make_test(run):
     result = run("--tier=full", passes__test_x=text, passes__test_y=MARKED)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*test_x.py: every test is marked full; give `make test` one"])
+
+
+def test_each_file_has_a_name_of_its_own():
+    """Of two files of one name, pytest imports the first in a run, and refuses the other."""
+    names = collections.Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_a_test_that_starts_a_process_is_not_for_the_fast_tier(run):
