@@ -10,8 +10,8 @@ import click
 
 from npu_precision import outputs
 from npu_precision.cli import flags, printing
-from npu_precision.explain import keras_policies, lint_environment
 from npu_precision.explain import lint as linting
+from npu_precision.explain import lint_environment, lint_policies
 from npu_precision.explain.lint import Finding
 from npu_precision.offline.model_file import load_model
 from npu_precision.options import PrecisionOptions
@@ -87,7 +87,7 @@ def lint(
         if fix or model is None:
             raise click.UsageError(f"{mixlist!r} is a {_POLICIES}: expected --model, and no --fix.")
         with printing.busy("loading"):
-            found = keras_policies.lint(mixlist, model)
+            found = lint_policies.lint(mixlist, model)
     elif file_format in (linting.OPS_INFO, linting.FUSION_SWITCH):
         if fix or model is not None:
             flag = "--fix" if fix else "--model"
@@ -128,7 +128,7 @@ def lint(
 
 
 def _format_of(path: pathlib.Path) -> str:
-    if path.is_file() and keras_policies.is_map(path.read_bytes()):
+    if path.is_file() and lint_policies.is_map(path.read_bytes()):
         return _POLICIES
     return linting.format_of(path)
 

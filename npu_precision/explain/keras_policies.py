@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import difflib
 import importlib
 import json
-import pathlib
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from npu_precision import _library
-from npu_precision.explain.lint import Finding
 from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.offline import rewrite_graph_def
 from npu_precision.options import PrecisionOptions
@@ -47,7 +43,7 @@ def of_file(path: str, options: PrecisionOptions) -> Written:
         ValueError: as of_model.
     """
     policies = of_model(tf.keras.models.load_model(path, compile=False), options)
-    text = json.dumps(_keras().saving.serialize_keras_object(policies), indent=1) + "\n"
+    text = json.dumps(keras_3().saving.serialize_keras_object(policies), indent=1) + "\n"
     float32 = sum(policy.name == _FLOAT32 for policy in policies.values())
     return Written(text, len(policies), float32)
 
@@ -69,7 +65,7 @@ def of_model(model: Any, options: PrecisionOptions) -> Any:
     Raises:
         ValueError: the mode is no mixed one, the model has no known inputs, or this is Keras 2.
     """
-    keras = _keras()
+    keras = keras_3()
     mode = options.precision_mode or options.precision_mode_v2
     low_type = _library.describe()["mixed_modes"].get(mode)
     if low_type is None:
@@ -83,56 +79,17 @@ def of_model(model: Any, options: PrecisionOptions) -> Any:
     return policies
 
 
-def is_map(data: bytes) -> bool:
-    """Whether the content of a file is a DTypePolicyMap."""
-    try:
-        content = json.loads(data)
-    except ValueError:
-        return False
-    return isinstance(content, dict) and content.get("class_name") == "DTypePolicyMap"
-
-
-def lint(file: str, model_path: str) -> list[Finding]:
-    """The findings about a DTypePolicyMap for a model: Keras says nothing of what does not fit.
-
-    Args:
-        file: the file of the map.
-        model_path: a model in a file that Keras can load.
-
-    Raises:
-        OSError: a file cannot be read.
-        ValueError: Keras cannot read the map, or this is Keras 2.
-    """
-    keras = _keras()
-    content = json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
-    try:
-        policies = keras.saving.deserialize_keras_object(content)
-    except Exception as error:  # Keras has many.
-        raise ValueError(f"{file!r}: Keras cannot read it: {error}") from error
-    model = tf.keras.models.load_model(model_path, compile=False)
-    layers = [key(layer) for layer in model._flatten_layers()]
-    found = []
-    for name in policies:
-        if any(_matches(name, layer) for layer in layers):
-            continue
-        near = difflib.get_close_matches(name, layers, 1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        text = f"{name!r} matches no layer of {model_path!r}{meant}"
-        found.append(Finding("error", "unknown-layer", file, text))
-    others = [layer for layer in layers if not any(_matches(name, layer) for name in policies)]
-    if others:
-        default = policies.default_policy.name
-        text = f"{len(others)} layers, such as {others[0]!r}, have no policy in it: {default}"
-        found.append(Finding("note", "default-policy", file, text))
-    return found
-
-
 def key(layer: Any) -> str:
     """The key of a layer: its path; or its name, as Keras gives no path to some without weights."""
     return str(layer.path or layer.name)
 
 
-def _keras() -> Any:
+def keras_3() -> Any:
+    """The package keras.
+
+    Raises:
+        ValueError: it is none that has policies for each layer.
+    """
     keras: Any = importlib.import_module("keras")  # In tf.keras, some modules are missing.
     if not hasattr(getattr(keras, "dtype_policies", None), "DTypePolicyMap"):
         raise ValueError(
@@ -140,13 +97,6 @@ def _keras() -> Any:
             "which has DTypePolicyMap"
         )
     return keras
-
-
-def _matches(name: str, layer: str) -> bool:
-    """Whether an entry is of a layer: by its key, or by a regular expression of it."""
-    with contextlib.suppress(re.error):
-        return name == layer or re.fullmatch(name, layer) is not None
-    return False
 
 
 def _is_kept_by_a_file(node: LedgerNode) -> bool:
