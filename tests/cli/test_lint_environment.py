@@ -23,7 +23,7 @@ def linted(command, monkeypatch):
     return run
 
 
-def test_an_op_type_that_there_is_not_is_named_with_its_variable(linted):
+def test_an_op_type_that_there_is_not_is_named(linted):
     assert linted({"DENYLIST_ADD": "Softmx,Relu"}) == (
         f"{PREFIX}*: warning: 'Softmx' is not an op type of TensorFlow or Ascend; did you mean "
         "'Softmax'? [unknown-op]\n"

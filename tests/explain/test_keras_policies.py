@@ -84,12 +84,12 @@ def test_a_mixlist_counts():
 
 
 def test_a_mixlist_that_keeps_one_node_of_a_layer_keeps_the_layer():
-    edits = json.dumps({"black-list": {"to-add": ["node:.*/digits_1/BiasAdd"]}})
+    edits = json.dumps({"black-list": {"to-add": ["node:.*/hidden_1/Relu"]}})
     options = npu_precision.PrecisionOptions(
         precision_mode="allow_mix_precision", mixlist_edits=edits
     )
     found = of(keras_policies.of_model(classifier(), options))
-    assert (found["inner/hidden"], found["digits"]) == ("mixed_float16", "float32")
+    assert (found["inner/hidden"], found["digits"]) == ("float32", "mixed_float16")
 
 
 def applied(model, policies):
