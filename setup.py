@@ -42,6 +42,7 @@ except ImportError:  # Setuptools up to 70, so always on Python 3.7, leaves it t
 
 ROOT = pathlib.Path(__file__).resolve().parent
 LIBRARY_FOLDER = "npu_precision/_lib"
+SOURCE_FOLDERS = ("cc", "graph_passes")
 # On two cores, all sources took 229 s alone, 113 s in groups of four, and 102 s in groups of six.
 # Larger groups gain little, and are compiled again as a whole when a source changes.
 SOURCES_PER_OBJECT = 6
@@ -142,7 +143,7 @@ def compile_commands(sources: list[pathlib.Path], folder: pathlib.Path, command:
 def write_groups(folder: pathlib.Path) -> list[pathlib.Path]:
     """Writes a source for each group of sources, which includes them; returns their paths."""
     written = []
-    for name in ("cc", "graph_passes"):
+    for name in SOURCE_FOLDERS:
         groups = source_groups.grouped(sources(name), SOURCES_PER_OBJECT)
         paths = [folder / f"{name}_{number}.cc" for number in range(len(groups))]
         for path, group in zip(paths, groups):
@@ -250,8 +251,11 @@ def compile_and_link(flags: build_flags.BuildFlags, folder: pathlib.Path) -> pat
         objects = list(
             pool.map(lambda source: compile_source(source, groups, command, header), compiled)
         )
-    alone = [embedded.relative_to(ROOT), *sources("cc"), *sources("graph_passes")]
-    write_if_changed(folder / COMPILE_COMMANDS, compile_commands(alone, folder, command))
+    alone = [source for name in SOURCE_FOLDERS for source in sources(name)]
+    write_if_changed(
+        folder / COMPILE_COMMANDS,
+        compile_commands([embedded.relative_to(ROOT), *alone], folder, command),
+    )
 
     # Within a minor version TensorFlow keeps its binary interface.
     minor = ".".join(flags.version.split(".")[:2])

@@ -56,7 +56,7 @@ def test_a_race_is_reported(sanitized, tmp_path):
     driver = (ROOT / "tests/cc/threads_driver.cc").read_text()
     wrong = driver.replace("Bound(k), Bound(k + 1)); });", "Bound(k), Bound(k + 1) + (k < 3)); });")
     assert wrong != driver
-    source = ROOT / "build" / "racing_driver.cc"
+    source = tmp_path / "racing_driver.cc"
     source.write_text(wrong)
     process = run(sanitized(source, tmp_path))
     assert re.search("WARNING: ThreadSanitizer: data race .*\n(.*\n)*.*RunUpdate", process.stderr)

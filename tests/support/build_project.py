@@ -1,12 +1,12 @@
 """A project of two small sources, and a folder that stands for TensorFlow, to test setup.py."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 
 from support import ROOT
+from support.compiled import members_of
 from support.page_project import PageProject
 
 RELEASE_VERSION = "include/tensorflow/core/public/release_version.h"
@@ -81,4 +81,4 @@ class BuildProject:
     def groups(self, folder):
         """The sources of a folder that were compiled together."""
         found = sorted(self.folder.glob(f"build/tf-2.99.0/groups/{folder}_*.cc"))
-        return [re.findall(r'#include "(.*)"', file.read_text()) for file in found]
+        return [[str(member) for member in members_of(file)] for file in found]

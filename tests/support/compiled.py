@@ -62,10 +62,11 @@ def compile_library(source, folder):
     )
     # The others of its group, as one source again.
     others = output.with_name(f"{output.stem}_others.cc")
-    others.write_text("".join(f'#include "{each}"\n' for each in members if each.name != replaced))
+    named = [each for each in members if each.name != replaced]
+    _write(others, "".join(f'#include "{each}"\n' for each in named))
     kept = [each for each in groups if each != changed]
     files = [ROOT / "tests/cc" / source, others, _embedded_configs(output.parent), *kept]
-    _compile(flags, files, flags.link, output)
+    _compile(flags, files, flags.link, output, read=[ROOT / each for each in named])
     return output
 
 
@@ -89,11 +90,15 @@ def compile_copy(copy, output):
 def _embedded_configs(folder):
     """Writes the source with the files of configs/; returns its path."""
     source = folder / "embedded_configs.cc"
-    # Replaced as a whole, because another worker may be compiling the file.
-    part = source.with_name(f"{source.name}.{os.getpid()}")
-    part.write_text(embed_configs.generate(ROOT / "configs"), encoding="ascii")
-    os.replace(str(part), str(source))
+    _write(source, embed_configs.generate(ROOT / "configs"))
     return source
+
+
+def _write(source, text):
+    """Replaces a source as a whole, because another worker may be compiling it."""
+    part = source.with_name(f"{source.name}.{os.getpid()}")
+    part.write_text(text, encoding="ascii")
+    os.replace(str(part), str(source))
 
 
 def _flags():
@@ -113,14 +118,18 @@ def _folder(flags, otherwise):
     return folder
 
 
+def members_of(group):
+    """The sources that a group of setup.py includes."""
+    return [pathlib.Path(each) for each in re.findall(r'#include "(.*)"', group.read_text())]
+
+
 def _groups(flags, folder):
     """By object, the sources of a folder that it was made of; by source, if another build system
     made the library.
     """
     made = {}
     for group in sorted((_build(flags) / "groups").glob(f"{folder}_*.cc")):
-        members = re.findall(r'#include "(.*)"', group.read_text())
-        made[group.with_suffix(".o")] = [pathlib.Path(member) for member in members]
+        made[group.with_suffix(".o")] = members_of(group)
     if made and all(built.exists() for built in made):
         return made
     sources = sorted((ROOT / folder).rglob("*.cc"))
@@ -131,7 +140,7 @@ def _all_groups(flags):
     return {**_groups(flags, FOLDERS[0]), **_groups(flags, FOLDERS[1])}
 
 
-def _compile(flags, files, link, output, include=ROOT):
+def _compile(flags, files, link, output, include=ROOT, read=()):
     command = [
         *os.environ.get("CXX", "g++").split(),
         *flags.compile,
@@ -142,7 +151,7 @@ def _compile(flags, files, link, output, include=ROOT):
         *link,
         "-o",
     ]
-    made_of = _digest(command, files)
+    made_of = _digest(command, [*files, *read])
     note = output.with_name(f"{output.name}.made_of")
     with output.with_name(f"{output.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
