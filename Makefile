@@ -39,7 +39,7 @@ help: ## this list
 demo: $(VENV)/.installed build ## set up if needed, then train a real model in five runs
 	$(BIN)/python examples/digits_demo.py
 
-test: $(VENV)/.installed build page-packages ## set up if needed, then run tests of every kind: 14 minutes
+test: $(VENV)/.installed build page-packages ## set up if needed, then run tests of every kind: 16 minutes
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 test-fast: $(VENV)/.installed build ## run the tests that take no time each: 2 minutes
