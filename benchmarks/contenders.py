@@ -52,7 +52,8 @@ _BY_HAND = {
 def of_mode(name: str) -> str:
     """The contender that runs one of our modes: "MODE", or "MODE/native" for a float16_compute.
 
-    Also "bare" and "documented", for an entry in custom_optimizers that is written by hand.
+    Also "bare" and "documented", for an entry in custom_optimizers that is written by hand; and
+    "-REWRITE", the usual mode without a rewrite.
 
     Raises:
         ValueError: there is no such mode or no such float16_compute.
@@ -80,7 +81,10 @@ def fields(contender: str) -> dict[str, object]:
     if contender == DTYPES:
         # Only dtypes change: the difference is the gain by folding and fusing.
         return {**usual, **dtypes_only()}
-    precision_mode, _, float16_compute = contender[len(_MODE) :].partition("/")
+    mode = contender[len(_MODE) :]
+    if mode.startswith("-"):
+        return {**usual, "rewrites": mode}
+    precision_mode, _, float16_compute = mode.partition("/")
     return {
         **usual,
         "precision_mode": precision_mode,

@@ -91,9 +91,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--modes",
-        help="more of our modes to run, separated by commas, such as force_fp16, or "
-        "force_fp16/native for that float16_compute, or bare or documented for a session whose "
-        "ConfigProto has an entry that is written by hand",
+        help="more of our modes to run, separated by commas: force_fp16, force_fp16/native for "
+        "that float16_compute, bare or documented for a session whose ConfigProto has an entry "
+        "that is written by hand, -REWRITE for the usual mode without it, or the like",
     )
     parser.add_argument("--seconds", type=float, default=25.0, help="of rounds, for each row")
     parser.add_argument(

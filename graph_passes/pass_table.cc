@@ -9,6 +9,7 @@
 #include "graph_passes/fuse/fold_batch_norms.h"
 #include "graph_passes/fuse/fold_scales.h"
 #include "graph_passes/fuse/fused_updates.h"
+#include "graph_passes/fuse/gradients_as_mat_muls.h"
 #include "graph_passes/fuse/grouped_convolutions.h"
 #include "graph_passes/fuse/inline_convolutions.h"
 #include "graph_passes/fuse/layer_norm.h"
@@ -46,7 +47,7 @@ bool LowersForSpeed(const PassState& state) { return LowersForSpeed(state.contex
 // An emulated graph runs in float32, so nothing would become faster.
 bool LowersForSpeedHere(const PassState& state) { return LowersForSpeed(state) && !state.emulates; }
 
-// TensorFlow fuses no activation into a product of float16.
+// In float16, TensorFlow fuses no activation into a product, and the CPU computes in float32.
 bool LowersToBfloat16Here(const PassState& state) {
   return LowersForSpeedHere(state) && state.context.mode.low_type == tensorflow::DT_BFLOAT16;
 }
@@ -192,6 +193,11 @@ const std::vector<Pass>& Passes() {
       {"sink_reshapes", "Moves a Reshape after a lowered MatMul behind its BiasAdd and activation.",
        "after the casts: only a MatMul and a bias of one dtype can be fused", Switch::kForSpeed,
        true, LowersForSpeedHere, SinkReshapes},
+      {"gradients_as_mat_muls",
+       "Writes the gradients of lowered 1x1 convolutions of small images as MatMuls.",
+       "after the casts: only a product of the low type gains by it; before fused_updates, which "
+       "reads gradients",
+       Switch::kForSpeed, true, LowersToBfloat16Here, WriteGradientsAsMatMuls},
       {"lower_io_types", "Changes inputs and outputs to the low type where the caller asks for it.",
        "after whatever asks what is fetched, because that changes its dtype here", Switch::kNone,
        true, KeepsLowTypes, LowerIoTypes},

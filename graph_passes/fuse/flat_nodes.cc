@@ -81,13 +81,19 @@ std::string FlatNodes::Floats(const std::string& name, int64_t count, float valu
 
 std::string FlatNodes::Reshape(const std::string& name, const OutputPort& tensor,
                                const std::vector<int64_t>& shape) {
-  return Reshape(name, TensorName(view_, tensor), shape);
+  return AddReshape(name, TensorName(view_, tensor), view_.dtype(tensor), shape);
 }
 
 std::string FlatNodes::Reshape(const std::string& name, const std::string& input,
                                const std::vector<int64_t>& shape) {
+  return AddReshape(name, input, tensorflow::DT_FLOAT, shape);
+}
+
+std::string FlatNodes::AddReshape(const std::string& name, const std::string& input,
+                                  tensorflow::DataType dtype, const std::vector<int64_t>& shape) {
   const std::string shape_name = Vector(absl::StrCat(name, "/shape"), shape);
   NodeDef* node = Add(name, "Reshape");
+  SetType("T", dtype, node);
   SetType("Tshape", tensorflow::DT_INT32, node);
   node->add_input(input);
   node->add_input(shape_name);

@@ -34,6 +34,7 @@ class FlatNodes {
   std::string Floats(const std::string& name, int64_t count, float value);
   std::string Reshape(const std::string& name, const OutputPort& tensor,
                       const std::vector<int64_t>& shape);
+  // For an input that was added: of float32.
   std::string Reshape(const std::string& name, const std::string& input,
                       const std::vector<int64_t>& shape);
   // The tensor as [-1, columns]: one node for all calls with the same arguments.
@@ -53,6 +54,8 @@ class FlatNodes {
   tensorflow::NodeDef* Add(const std::string& name, const char* op);
 
  private:
+  std::string AddReshape(const std::string& name, const std::string& input,
+                         tensorflow::DataType dtype, const std::vector<int64_t>& shape);
   // The name of the node that computes the same with the device and marks of `like_`; "" if there
   // is none yet: the caller then stores its name here.
   std::string* Made(const std::string& name);

@@ -9,6 +9,7 @@ _SINK_RESHAPES = "passes/test_sink_reshapes.py"
 _PADS = "passes/test_pad_into_convolutions.py"
 _GROUPED = "passes/test_grouped_convolutions.py"
 _MEANS = "passes/test_means_as_pools.py"
+_GRADIENTS = "passes/test_gradients_as_mat_muls.py"
 
 _same_padding = mutations_of("graph_passes/fuse/same_padding.cc")
 _sink_reshapes = mutations_of("graph_passes/fuse/sink_reshapes.cc")
@@ -16,8 +17,38 @@ _padding = mutations_of("graph_passes/fuse/convolution_padding.cc")
 _pads = mutations_of("graph_passes/fuse/pad_into_convolutions.cc")
 _grouped = mutations_of("graph_passes/fuse/grouped_convolutions.cc")
 _means = mutations_of("graph_passes/fuse/means_as_pools.cc")
+_gradients = mutations_of("graph_passes/fuse/gradients_as_mat_muls.cc")
 
 MUTATIONS = (
+    _gradients(
+        "groups",
+        "if (image.dims() != kRank || image.dim_size(kLast) != filter.dim_size(kChannels)) return "
+        "false;",
+        "if (image.dims() != kRank) return false;",
+        "Groups are taken for one.",
+        f"{_GRADIENTS}::test_other_gradients_stay",
+    ),
+    _gradients(
+        "strides",
+        "[](int64_t step) { return step == 1; }",
+        "[](int64_t step) { return step > 0; }",
+        "Pixels that a stride leaves out are taken for part of the gradient.",
+        f"{_GRADIENTS}::test_a_gradient_of_all_pixels_is_an_error_where_strides_leave_some_out",
+    ),
+    _gradients(
+        "fits",
+        "height > 0 && width > 0 && IsGradientOf(image, ShapeBeforeCast(GradientOf(id))) &&",
+        "height > 0 && width > 0 &&",
+        "A gradient of another size is not an error if it has as many rows.",
+        f"{_GRADIENTS}::test_a_gradient_of_another_size_is_an_error_still",
+    ),
+    _gradients(
+        "usual",
+        "image.dim_size(kBatch) < 0 ? kUsualBatch : image.dim_size(kBatch)",
+        "image.dim_size(kBatch)",
+        "Images of any size count as small where the batch is unknown.",
+        f"{_GRADIENTS}::test_other_gradients_stay",
+    ),
     _same_padding(
         "height",
         "kernel->dim(0).size() == 1 &&",

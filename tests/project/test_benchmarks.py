@@ -71,6 +71,12 @@ def test_an_unknown_mode_is_named():
     assert "--modes: precision_mode: got 'mixed', expected one of" in done.stderr
 
 
+def test_an_unknown_rewrite_to_be_left_out_is_named():
+    done = run("steps.py", "--modes=-same_paddin")
+    assert done.returncode == 2
+    assert "--modes: rewrites: got 'same_paddin'" in done.stderr
+
+
 @pytest.mark.full
 def test_gradients_in_one_buffer_are_timed_next_to_those_one_by_one():
     done = run("combine_grad.py", "--models=small", "--seconds=0")
