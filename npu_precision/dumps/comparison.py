@@ -38,7 +38,8 @@ class Row:
         position: its place in the order of the first dump, from 0.
         difference: how the first tensor differs from the second.
         given: the largest error of what the op read.
-        entered: the error as a multiple of that, or of a rounding if that is larger.
+        entered: the error as a multiple of that; or of a rounding, or the threshold if that is less
+            than a rounding, if this is larger.
         diverges: whether the error is above the threshold.
         passes_on: whether what reads it diverges too, as in reads.Reads.
         is_low: whether the op is lowered, as far as it is known.
@@ -146,6 +147,7 @@ def compare(
     unit = differences.unit(low_type)
     if threshold is None:
         threshold = max(_UNITS * unit, _LEAST_THRESHOLD)
+    least = min(unit, threshold) or unit
     is_low = _lowered(ran, low_type, _has_casts(first))
     read_by_ops = reads.of_dumps(first, second, measured, threshold, graph)
     rows = []
@@ -162,7 +164,7 @@ def compare(
                 position,
                 difference,
                 read,
-                0.0 if math.isinf(read) else difference.error / max(read, unit),
+                0.0 if math.isinf(read) else difference.error / max(read, least),
                 difference.error > threshold,
                 passes_on,
                 is_low(pair.first.name, difference.dtype),

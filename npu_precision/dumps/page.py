@@ -78,6 +78,8 @@ def next_step(compared: Comparison) -> str:
     if compared.mixlist():
         return "this mixlist keeps the ops in float32 at which error enters:"
     if compared.low_type in ("float16", "bfloat16"):
+        if not compared.entering():
+            return "error enters at no op: each was given errors of the size of its own."
         return "the ops at which error enters compute in float32: a mixlist does not help."
     return "the first dump has no values of a low type: a mixlist does not help."
 

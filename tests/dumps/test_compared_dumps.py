@@ -353,6 +353,28 @@ def test_an_op_that_computes_in_float32_is_in_no_mixlist(tmp_path):
     assert page.next_step(found).startswith("the ops at which error enters compute in float32")
 
 
+def test_a_threshold_below_a_rounding_keeps_what_only_rounds(tmp_path):
+    tensors = [("MatMul", "a", bfloat16(X)), ("Relu", "b", bfloat16(X))]
+    graph = {"a": [], "b": ["a"]}
+    first = write(tmp_path / "first" / "train" / "1" / "0", *tensors, graph=graph)
+    right = [("MatMul", "a", X), ("Relu", "b", X)]
+    found = compared(
+        first, write(tmp_path / "second" / "train" / "1" / "0", *right), threshold=1e-6
+    )
+    assert json.loads(found.mixlist()) == {"black-list": {"to-add": ["node:a"]}}
+
+
+def test_errors_that_enter_nowhere_are_told(tmp_path):
+    tensors = [("MatMul", "a", bfloat16(X * 1.01)), ("Relu", "b", bfloat16(X * 1.02))]
+    graph = {"a": [], "b": ["a"]}
+    first = write(tmp_path / "first" / "train" / "1" / "0", *tensors, graph=graph)
+    right = [("MatMul", "a", X), ("Relu", "b", X)]
+    second = write(tmp_path / "second" / "train" / "1" / "0", *right)
+    found = compared(first, second, threshold=0.015)
+    assert found.first_divergence().name == "b"
+    assert page.next_step(found).startswith("error enters at no op")
+
+
 def test_a_graph_of_another_model_is_refused(tmp_path):
     first = write(tmp_path / "1", ("MatMul", "a", X))
     graph = tf.compat.v1.GraphDef()
