@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 from collections.abc import Mapping
@@ -36,8 +37,9 @@ def options_from(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         The fields, without those that nothing is said of.
 
     Raises:
-        ValueError: an op is added to two lists, or the level is unknown.
+        ValueError: an op is added to two lists, the level is unknown, or a variable is misspelt.
     """
+    _check_names(environment)
     fields: dict[str, Any] = {}
     level = environment.get(_LEVEL, "").upper()
     if level not in ("", "TREAT_INFER_AS_DENY", _ALL):
@@ -63,6 +65,24 @@ def options_from(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     edits.setdefault("black", []).extend(sorted(removed - set(added)))
     lists = {f"{color}-list": {"to-add": ops} for color, ops in edits.items() if ops}
     return {**fields, "mixlist_edits": json.dumps(lists)} if lists else fields
+
+
+def variables_by_op(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """By op, the variable that names it."""
+    variables = (f"{PREFIX}{name}_{way}" for name in _LISTS for way in ("ADD", "REMOVE"))
+    return {op: variable for variable in variables for op in _ops(environment, variable)}
+
+
+def _check_names(environment: Mapping[str, str]) -> None:
+    """Checks that no variable is nearly one of the lists: TensorFlow has others, too."""
+    known = [f"{PREFIX}{name}_{way}" for name in _LISTS for way in ("ADD", "REMOVE")] + [_LEVEL]
+    for variable in sorted(environment):
+        if not variable.startswith(PREFIX) or variable in known:
+            continue
+        rests = [name[len(PREFIX) :] for name in known]
+        near = difflib.get_close_matches(variable[len(PREFIX) :], rests, 1, cutoff=0.8)
+        if near:
+            raise ValueError(f"{variable}: no such list; did you mean {PREFIX}{near[0]}?")
 
 
 def _ops(environment: Mapping[str, str], variable: str) -> list[str]:

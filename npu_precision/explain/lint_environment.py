@@ -39,9 +39,14 @@ def lint_environment(options: PrecisionOptions, model: Model | None = None) -> l
         if model is not None and all(each.severity != lint.ERROR for each in found):
             found += lint.lint_for_model(str(file), given, model)
     # Lines and columns are those of a file that nobody has seen.
-    variables = f"{tensorflow_lists.PREFIX}*"
+    variables = tensorflow_lists.variables_by_op()
+
+    def place(finding: Finding) -> str:
+        named = (variables[op] for op in variables if f"'{op}'" in finding.text)
+        return next(named, f"{tensorflow_lists.PREFIX}*")
+
     return [
-        dataclasses.replace(each, edit=None, place=variables)
+        dataclasses.replace(each, edit=None, place=place(each))
         if each.place.startswith(str(file))
         else each
         for each in found

@@ -40,6 +40,7 @@ def test_they_are_those_of_a_mixlist(variables, lists):
     [
         ({}, {}),
         ({"DENYLIST_REMOVE": "Exp", "ALLOWLIST_ADD": ""}, {}),
+        ({"LOG_PATH": "/tmp"}, {}),  # TensorFlow's own
         ({"LEVEL": "unsafe_force_all"}, {"all_white": True}),
         ({"LEVEL": "TREAT_INFER_AS_DENY"}, {"white_only": True}),
     ],
@@ -52,10 +53,12 @@ def test_other_settings(variables, expected):
     ("variables", "message"),
     [
         ({"ALLOWLIST_ADD": "Exp", "DENYLIST_ADD": "Exp"}, "Exp is added to two lists: by .*ALLOW"),
+        ({"DENYLST_ADD": "Exp"}, "DENYLST_ADD: no such list; did you mean .*DENYLIST_ADD"),
+        ({"ALLOWLIST": "Exp"}, "ALLOWLIST: no such list; did you mean .*ALLOWLIST_ADD"),
         ({"LEVEL": "ALL"}, "LEVEL: got 'ALL', expected TREAT_INFER_AS_DENY or UNSAFE_FORCE_ALL"),
     ],
 )
-def test_contradictions_are_errors(variables, message):
+def test_contradictions_and_misspelt_names_are_errors(variables, message):
     with pytest.raises(ValueError, match=message):
         options(**variables)
 
