@@ -32,6 +32,7 @@ _NOTHING = (
     "with loss scaling was built in it. A session's graph must first run inside it; what runs "
     "eagerly is not seen"
 )
+_NOTHING_SELECTED = "no step was recorded: steps or scopes select nothing of what ran"
 
 
 class FlightRecorder:
@@ -184,11 +185,15 @@ class FlightRecorder:
             tensor.node for record in self._graphs.values() for tensor in record.graph.tensors
         ]
         empty = [
-            f"scopes: no recorded tensor is in {scope!r}"
+            f"scopes: no tensor is in {scope!r}; a recorder without scopes tells the names, to "
+            "which Keras 3 may add numbers, as in 'model_1/layer_1'"
             for scope in self._selection.scopes
             if not any(f"/{scope}/" in f"/{name}/" for name in tensors)
         ]
-        return "\n".join((lines or [_NOTHING]) + empty)
+        if not lines:
+            selects = self._selection.scopes or self._selection.steps.start
+            lines = [_NOTHING_SELECTED if selects else _NOTHING]
+        return "\n".join(lines + empty)
 
     def see(self, site: Site, scale: float, counts: Counts) -> None:
         """Counts a step, and records it if it is one in every_n_steps, or overflows in between."""

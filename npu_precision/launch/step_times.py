@@ -25,6 +25,7 @@ class StepTimes:
     def __init__(self, switch: Callable[[], None]) -> None:
         self._switch = switch
         self._is_switched = False
+        self._ran_sessions = False
         self._lock = threading.Lock()
         self._names: dict[object, str] = {}
         # By function: the seconds of each call, in float32 and in the mode.
@@ -34,6 +35,7 @@ class StepTimes:
 
     def _note(self, call: calls.Call) -> None:
         if call.names:  # A session keeps the mode that it was made with.
+            self._ran_sessions = True
             return
         with self._lock:
             self._names[call.key] = call.name
@@ -48,8 +50,9 @@ class StepTimes:
         """The times of the function that took most of the time, in a sentence."""
         if not self._is_switched:
             return (
-                f"For --time, all ran in float32: no tf.function was called "
+                "For --time, tf.functions ran in float32: none was called "
                 f"{_NOT_TIMED + _IN_FLOAT32} times"
+                + ("; sessions ran in the mode, and are not timed" if self._ran_sessions else "")
             )
         key = max(self._seconds, key=lambda each: sum(map(sum, self._seconds[each])))
         before, after = (times[_NOT_TIMED:] for times in self._seconds[key])

@@ -247,6 +247,12 @@ def test_steps_are_compared_with_the_first_ones_in_float32(run):
     assert re.search(pattern, done.stderr), done.stderr
 
 
+def test_sessions_are_not_compared_with_float32(run):
+    done = run({"train.py": SESSION}, *BF16, "--time", "train.py")
+    assert lowered(done)[0][2] >= 1
+    assert "sessions ran in the mode, and are not timed" in done.stderr
+
+
 @needs_functions_by_default
 def test_what_happens_is_recorded(run, tmp_path):
     done = run({"train.py": FUNCTION}, *BF16, "--record", "log", "train.py")
