@@ -64,7 +64,10 @@ class Float32Nodes(NamedTuple):
                 f"--for keras: expected a model that Keras saved (.keras), got {model.path}."
             )
         policies = keras_policies.of_file(model.path, options)
-        return policies.text, f"{policies.float32} of {policies.layers} layers stay float32"
+        said = f"{policies.float32} of {policies.layers} layers stay float32"
+        if policies.shared:
+            said += f"; {policies.shared} more share the entry of a layer with the same path"
+        return policies.text, said
 
     def of_nodes(self, nodes: tuple[LedgerNode, ...]) -> tuple[str, str]:
         """The text that lists those of the nodes that stay float32, and what it is."""

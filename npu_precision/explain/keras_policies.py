@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from npu_precision import _library
 from npu_precision.ledger import Ledger, LedgerNode
-from npu_precision.offline import rewrite_graph_def
+from npu_precision.offline import keras_file, rewrite_graph_def
 from npu_precision.options import PrecisionOptions
 
 _FLOAT32 = "float32"
@@ -29,11 +29,13 @@ class Written(NamedTuple):
         text: what Keras' deserialize_keras_object() takes.
         layers: how many layers it names.
         float32: how many of them stay float32.
+        shared: how many layers have no entry of their own, as an earlier one has their path.
     """
 
     text: str
     layers: int
     float32: int
+    shared: int
 
 
 def of_file(path: str, options: PrecisionOptions) -> Written:
@@ -42,10 +44,27 @@ def of_file(path: str, options: PrecisionOptions) -> Written:
     Raises:
         ValueError: as of_model.
     """
-    policies = of_model(tf.keras.models.load_model(path, compile=False), options)
+    model = load(path)
+    policies = of_model(model, options)
     text = json.dumps(keras_3().saving.serialize_keras_object(policies), indent=1) + "\n"
     float32 = sum(policy.name == _FLOAT32 for policy in policies.values())
-    return Written(text, len(policies), float32)
+    shared = len(list(model._flatten_layers())) - len(policies)
+    return Written(text, len(policies), float32, shared)
+
+
+def load(path: str) -> Any:
+    """The model in a file of Keras.
+
+    Raises:
+        ValueError: Keras cannot load it.
+    """
+    try:
+        return tf.keras.models.load_model(path, compile=False)
+    except Exception as error:  # Loading a model runs its own code.
+        raise ValueError(
+            f"Keras cannot load {path!r}: {type(error).__name__}: {keras_file.shown(error)}; "
+            f"{keras_file.IMPORT_CLASSES}"
+        ) from error
 
 
 def of_model(model: Any, options: PrecisionOptions) -> Any:

@@ -15,6 +15,11 @@ import zipfile
 import tensorflow as tf
 
 KERAS_MODEL = "Keras model"
+# What helps where Keras does not know a class.
+IMPORT_CLASSES = (
+    "if it has classes of its own, import them before: python -c 'import MODULE, "
+    "npu_precision_command; npu_precision_command.main()' ..."
+)
 SUFFIXES = (".keras", ".h5")
 # The first bytes of files of Keras: .keras is a zip archive, .h5 is HDF5.
 _ZIP, _HDF5 = b"PK\x03\x04", b"\x89HDF"
@@ -56,8 +61,8 @@ def export(path: pathlib.Path) -> pathlib.Path:
         except Exception as error:  # Loading a model runs its own code.
             raise ValueError(
                 f"Keras cannot load and export {str(path)!r}: {type(error).__name__}: "
-                f"{_shown(error)}; load it in Python, with its custom_objects if it has any, call "
-                "it once, and give the folder that model.export(folder) writes"
+                f"{shown(error)}; {IMPORT_CLASSES}; or load it in Python, call it once, and give "
+                "the folder that model.export(folder) writes"
             ) from error
     return exported
 
@@ -69,7 +74,7 @@ def _save(model: tf.keras.Model, folder: str) -> None:
         tf.saved_model.save(model, folder)
 
 
-def _shown(error: Exception) -> str:
+def shown(error: Exception) -> str:
     """The cause in one of Keras' messages, which also hold whole configurations."""
     message = str(error).strip().rpartition("Exception encountered:")[2]
     cause = re.split(r"\n\n|,? ?(?:Full object )?config[:=]", message.strip())[0]

@@ -232,13 +232,63 @@ def test_policies_need_a_model(flags, message, policies_of_classifier, command):
     assert message in command("lint", policies_of_classifier[0], *flags, status=2)
 
 
-def test_a_damaged_map_is_one_error(policies_of_classifier, command):
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda text: text.replace('"policy_map": {', '"policy_mapp": {'), "has no 'policy_map'"),
+        (lambda text: text[: len(text) // 2], "line "),
+    ],
+)
+def test_a_damaged_map_is_one_error(damage, message, policies_of_classifier, command):
     policies, model = policies_of_classifier
-    content = json.loads(policies.read_text())
-    content["config"] = {"policy_map": 1}
-    policies.write_text(json.dumps(content))
+    policies.write_text(damage(policies.read_text()))
     printed = command("lint", policies, "--model", model, status=2)
     assert f"{str(policies)!r}: Keras cannot read it" in printed
+    assert message in printed
+    assert printed.count("\n") == 1
+
+
+def test_layers_of_one_path_share_an_entry(command, tmp_path):
+    layers = keras.layers
+    image = keras.Input([8])
+    inner = keras.Sequential([keras.Input([8]), layers.Dense(8, name="same")], name="inner")
+    keras.Model(image, layers.Dense(8, name="same")(inner(image))).save(tmp_path / "model.keras")
+    flags = ("--mode", "allow_mix_precision_bf16", "--float32-nodes", tmp_path / "policies.json")
+    printed = command("explain", tmp_path / "model.keras", *flags, "--for", "keras")
+    assert "; 1 more share the entry of a layer with the same path" in printed
+
+
+LAYERS = """
+import keras
+
+
+@keras.saving.register_keras_serializable()
+class Scale(keras.layers.Layer):
+    def call(self, x):
+        return 2 * x
+"""
+SAVES_A_MODEL = """
+import keras
+import own_layers
+
+image = keras.Input([8])
+x = keras.layers.Dense(8)(own_layers.Scale(name="scale")(image))
+keras.Model(image, x).save("model.keras")
+"""
+CALLS_THE_COMMAND = "import own_layers, npu_precision_command; npu_precision_command.main()"
+
+
+def test_layers_of_ones_own_are_imported_first(command, run_python, tmp_path):
+    (tmp_path / "own_layers.py").write_text(LAYERS)
+    run_python(SAVES_A_MODEL)
+    model, policies = tmp_path / "model.keras", tmp_path / "policies.json"
+    flags = ("--mode", "allow_mix_precision_bf16", "--float32-nodes", policies, "--for", "keras")
+    printed = command("explain", model, *flags, status=2)
+    assert "python -c 'import MODULE, npu_precision_command; " in printed
+    written = run_python(CALLS_THE_COMMAND, "explain", model, *flags)
+    assert "layers stay float32" in written.stdout
+    printed = command("lint", policies, "--model", model, status=2)
+    assert f"Keras cannot load {str(model)!r}: TypeError: " in printed
     assert printed.count("\n") == 1
 
 

@@ -74,7 +74,7 @@ def test_a_converted_model_is_verified_next_to_the_file(file, tmp_path):
 
 def test_a_class_that_keras_does_not_find_is_named_and_what_to_do(file):
     path = file(small_model(Doubled()))
-    with pytest.raises(ValueError, match=r"Keras cannot load .*Doubled.*custom_objects.*export"):
+    with pytest.raises(ValueError, match=r"Keras cannot load .*Doubled.*import MODULE.*export"):
         model_file.load_model(path)
 
 
