@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib
 import json
 
@@ -29,7 +30,8 @@ APPLICATIONS = {
     "NASNetMobile": 64,
     "ConvNeXtTiny": 64,
 }
-# Their models hold no rescaling to 0 ... 1 for pixels of 0 ... 255; these hold one.
+SHORT = ("MobileNetV2", "DenseNet121")
+# These scale pixels of 0 to 255 themselves.
 OF_PIXELS = ("MobileNetV3Small", "EfficientNetB0", "ConvNeXtTiny")
 
 
@@ -326,7 +328,39 @@ def three_ways(model, x):
     return exact, ours, np.asarray(applied(model, policies)(x), np.float32)
 
 
-@pytest.mark.parametrize("name", ["MobileNetV2", "DenseNet121"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in SHORT else pytest.mark.full) for name in APPLICATIONS],
+)
+def test_layers_of_an_application_have_the_policy_of_most_of_their_nodes(name):
+    model = application(name)
+    policies = of(keras_policies.of_model(model, BF16))
+    spec = tf.TensorSpec([None, *model.input_shape[1:]])
+    traced = tf.function(lambda x: model(x, training=False)).get_concrete_function(spec)
+    graph_def, fetches = traced.graph.as_graph_def(), [traced.outputs[0].op.name]
+    _, ledger = npu_precision.rewrite_graph_def(graph_def, fetches, options=BF16)
+    # What does not depend on the images, such as the scale of a norm, has no batch.
+    of_images = {
+        op.name
+        for op in traced.graph.get_operations()
+        if op.outputs and op.outputs[0].shape[:1] == [None]
+    }
+    votes = collections.defaultdict(collections.Counter)
+    for node in ledger.nodes:
+        if node.name in of_images and node.role in ("", "computes"):
+            _, layer, *_ = [*node.name.split("/"), ""]
+            votes[layer][node.decision == "lowered"] += 1
+    wanted = {}
+    for layer in model.layers:
+        count = votes.get(f"{layer.name}_1", {})  # its second call
+        if count and not isinstance(layer, keras.Model):
+            wanted[layer.path or layer.name] = count[True] > count[False]
+    assert len(wanted) > len(model.layers) / 2
+    found = {layer: policies[layer] == "mixed_bfloat16" for layer in wanted}
+    assert found == wanted
+
+
+@pytest.mark.parametrize("name", SHORT)
 def test_an_application_is_as_exact_as_in_the_mode(name):
     model = application(name)
     x = np.random.default_rng(0).random([8, *model.input_shape[1:]]).astype(np.float32)
