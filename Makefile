@@ -58,7 +58,7 @@ known-parts: $(VENV)/.requirements
 NOX_O1 = NPU_PRECISION_CXXFLAGS=-O1 $(BIN)/nox
 test-others: $(VENV)/.requirements page-packages ## run the fast tests with TensorFlow 1.15 and 2.21, and the documents with Keras 3
 	$(NOX_O1) -s tf115 tf221 -- --tier=fast -n 2 --dist worksteal
-	$(NOX_O1) -R -s tf221 -- tests/project/test_examples.py tests/cli/test_cli_docs.py \
+	$(NOX_O1) -R -s tf221 -- -n 2 --dist loadfile tests/project/test_examples.py tests/cli/test_cli_docs.py \
 	  tests/project/test_demo.py tests/project/test_live_rows.py tests/project/test_gpu_rows.py \
 	  -k "readme or policy or tutorial or demo or live or gpu"
 
