@@ -94,12 +94,11 @@ def test_keras_computes_in_the_dtypes_that_were_decided(make, backend, command, 
     tf.keras.utils.set_random_seed(0)
     model = make()
     x = np.random.default_rng(0).random([8, *model.input_shape[1:]]).astype(np.float32)
+    # Gives batch norms the statistics of x, so that values keep their size.
     for layer in model._flatten_layers():
         if hasattr(layer, "moving_variance"):
             layer.momentum = 0.0
-    model(
-        x, training=True
-    )  # Gives batch norms the statistics of x, so that values keep their size.
+    model(x, training=True)
     model.save(tmp_path / "model.keras")
     np.save(tmp_path / "x.npy", x)
     flags = ("--mode", MODE, "--float32-nodes", tmp_path / "policies.json", "--for", "keras")
@@ -123,7 +122,7 @@ def test_keras_computes_in_the_dtypes_that_were_decided(make, backend, command, 
     for name, dtype in dtypes.items():
         low = "bfloat16" in json.dumps(computed[name])
         assert dtype == ("bfloat16" if low else "float32"), name
-    assert set(dtypes.values()) == {"bfloat16", "float32"}
+    assert "bfloat16" in dtypes.values()
     exact, low = np.load(tmp_path / "exact.npy"), np.load(tmp_path / "low.npy")
     error = np.abs(low - exact).max()
     # Weights that were not trained make much of any rounding.
