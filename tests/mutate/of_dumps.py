@@ -79,8 +79,15 @@ MUTATIONS = (
         f"{_TESTS}::test_without_a_graph_all_that_ran_before_counts_as_read",
     ),
     _comparison(
+        "least",
+        "least = min(unit, threshold) or unit",
+        "least = unit",
+        "A threshold below a rounding finds errors that no mixlist keeps.",
+        f"{_TESTS}::test_a_threshold_below_a_rounding_keeps_what_only_rounds",
+    ),
+    _comparison(
         "given",
-        "0.0 if math.isinf(read) else difference.error / max(read, unit)",
+        "0.0 if math.isinf(read) else difference.error / max(read, least)",
         "difference.error",
         "The largest error is blamed, not where error enters.",
         f"{_TESTS}::test_an_infinity_is_blamed_on_the_op_that_read_finite_values",
