@@ -20,6 +20,7 @@ _LISTS = {
     "DENYLIST": "black",
     "BLACKLIST": "black",
 }
+_VARIABLES = tuple(f"{PREFIX}{name}_{way}" for name in _LISTS for way in ("ADD", "REMOVE"))
 _LEVEL, _ALL = f"{PREFIX}LEVEL", "UNSAFE_FORCE_ALL"
 
 
@@ -69,13 +70,12 @@ def options_from(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
 
 def variables_by_op(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """By op, the variable that names it."""
-    variables = (f"{PREFIX}{name}_{way}" for name in _LISTS for way in ("ADD", "REMOVE"))
-    return {op: variable for variable in variables for op in _ops(environment, variable)}
+    return {op: variable for variable in _VARIABLES for op in _ops(environment, variable)}
 
 
 def _check_names(environment: Mapping[str, str]) -> None:
     """Checks that no variable is nearly one of the lists: TensorFlow has others, too."""
-    known = [f"{PREFIX}{name}_{way}" for name in _LISTS for way in ("ADD", "REMOVE")] + [_LEVEL]
+    known = (*_VARIABLES, _LEVEL)
     for variable in sorted(environment):
         if not variable.startswith(PREFIX) or variable in known:
             continue

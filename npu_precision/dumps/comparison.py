@@ -38,8 +38,8 @@ class Row:
         position: its place in the order of the first dump, from 0.
         difference: how the first tensor differs from the second.
         given: the largest error of what the op read.
-        entered: the error as a multiple of that; or of a rounding, or the threshold if that is less
-            than a rounding, if this is larger.
+        entered: the error as a multiple of `given`, or of a rounding if that is larger; a threshold
+            below a rounding stands for it.
         diverges: whether the error is above the threshold.
         passes_on: whether what reads it diverges too, as in reads.Reads.
         is_low: whether the op is lowered, as far as it is known.
