@@ -37,6 +37,8 @@ import live_models  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from support.free_path import free_path  # noqa: E402
 
+from npu_precision.options import PrecisionOptions  # noqa: E402
+
 NAMES = {row.name: row for row in gpu_rows.ROWS}
 # What comes before a row's turn, such as tracing, takes longer than the turn.
 _AT_ONCE = 4
@@ -60,6 +62,13 @@ def arguments() -> argparse.Namespace:
         type=pathlib.Path,
         help="the rows that such a file lacks, or where one failed",
     )
+    parser.add_argument(
+        "--rewrites",
+        action="append",
+        default=[],
+        help="also time float16 with this option, such as all,flatten_mat_muls: what is named runs "
+        "on GPUs, too; again, too",
+    )
     parser.add_argument("--seconds", type=float, default=8.0, help="of rounds, for each row; 8")
     parser.add_argument("--minutes", type=float, default=4.5, help="begin no row after them; 4.5")
     parser.add_argument("--row-minutes", type=float, default=4.0, help="end a row after them; 4")
@@ -67,6 +76,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "gpu" / "bench.json")
     parser.add_argument("--row", help=argparse.SUPPRESS)  # the process of a row
     options = parser.parse_args()
+    for text in options.rewrites:
+        _check_rewrites(parser, text)
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
     if not has_gpu and not options.rehearse:
         parser.exit(
@@ -88,6 +99,13 @@ def arguments() -> argparse.Namespace:
         given = f"--only={options.only}" if options.only else f"--failed-from={options.failed_from}"
         parser.error(f"{given}: no row is left: none has that in its name, or all are measured")
     return options
+
+
+def _check_rewrites(parser: argparse.ArgumentParser, text: str) -> None:
+    try:
+        PrecisionOptions("allow_mix_precision", rewrites=text)
+    except ValueError as error:
+        parser.error(f"--rewrites: {error}")
 
 
 def _is_good(parser: argparse.ArgumentParser, options: argparse.Namespace, name: str) -> bool:
@@ -117,7 +135,7 @@ def machine() -> dict[str, object]:
 def entry(row: gpu_rows.Row, options: argparse.Namespace) -> dict[str, object]:
     """The figures of a row, in the process of this row."""
     begin = time.perf_counter()
-    made = gpu_steps.steps(row, options.rehearse)
+    made = gpu_steps.steps(row, options.rehearse, options.rewrites)
     for step in made.values():
         step.prepare()
     prepared = time.perf_counter() - begin
@@ -139,6 +157,7 @@ def in_own_process(name: str, options: argparse.Namespace, end: float) -> dict[s
         return None
     command = [sys.executable, __file__, f"--row={name}", f"--seconds={options.seconds}"]
     command += [f"--out={options.out}", *(["--rehearse"] if options.rehearse else [])]
+    command += [f"--rewrites={text}" for text in options.rewrites]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=60 * options.row_minutes

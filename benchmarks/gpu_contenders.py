@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 from gpu_rows import Row
@@ -27,6 +27,8 @@ class Contender:
         is_amp: whether TensorFlow's auto_mixed_precision runs.
         has_tf32: whether float32's products and convolutions may be computed in TF32.
         rewrites: the option of our mode.
+        is_bare: whether NpuOptimizer is an entry in custom_optimizers alone, which runs after
+            TensorFlow's layout optimizer and remapper.
     """
 
     policy: str = "float32"
@@ -34,6 +36,7 @@ class Contender:
     is_amp: bool = False
     has_tf32: bool = True
     rewrites: str = "all"
+    is_bare: bool = False
 
     @contextlib.contextmanager
     def settings(self) -> Iterator[None]:
@@ -58,9 +61,12 @@ class Contender:
 
     def config(self) -> tf1.ConfigProto:
         """The ConfigProto of its sessions."""
-        if self.mode:
+        if self.mode and not self.is_bare:
             return npu_precision.npu_config_proto(options=self.options)
         config = tf1.ConfigProto()
+        if self.is_bare:
+            rewrite_options = config.graph_options.rewrite_options
+            rewrite_options.custom_optimizers.append(self.options.custom_optimizer())
         if self.is_amp:
             rewrite_options = config.graph_options.rewrite_options
             rewrite_options.auto_mixed_precision = RewriterConfig.ON
@@ -76,15 +82,21 @@ CONTENDERS = {
     "npu fp16": Contender(mode="allow_mix_precision"),
     "npu bf16": Contender(mode="allow_mix_precision_bf16"),
     "npu fp16 plain": Contender(mode="allow_mix_precision", rewrites="none"),
+    "npu fp16 bare": Contender(mode="allow_mix_precision", is_bare=True),
 }
 
 
-def of_row(row: Row) -> list[str]:
-    """The names of the contenders that take part in a row."""
-    names = list(CONTENDERS)
+def of_row(row: Row, rewrites: Sequence[str]) -> dict[str, Contender]:
+    """The contenders of a row, by name: also ours in float16 with each of `rewrites`."""
+    found = dict(CONTENDERS)
+    for text in rewrites:
+        found[f"npu fp16 {text}"] = Contender(mode="allow_mix_precision", rewrites=text)
     if row.is_compiled:
         # Grappler leaves out what XLA compiles, and our rewrites for kernels do, too.
-        names = [name for name in names if name not in ("tf amp", "npu fp16 plain")]
+        found = {
+            name: each for name, each in found.items() if not each.is_amp and each.rewrites == "all"
+        }
     if row.kind == "frozen":
-        names = [name for name in names if CONTENDERS[name].policy == "float32"]
-    return names
+        return {name: each for name, each in found.items() if each.policy == "float32"}
+    del found["npu fp16 bare"]
+    return found

@@ -93,6 +93,14 @@ def _unet(keras: Any, small: bool) -> Any:
     return keras.Model(inputs, layers.GlobalAveragePooling2D(dtype="float32")(logits))
 
 
+def _conv60(keras: Any, small: bool) -> Any:
+    """Convolutions whose channels are no multiple of 8, which tensor cores want in float16."""
+    inputs = x = keras.Input([8 if small else 56] * 2 + [60])
+    for _ in range(8):
+        x = keras.layers.Conv2D(60, 3, padding="same", activation="relu")(x)
+    return live_models.classifier(keras, inputs, keras.layers.GlobalAveragePooling2D()(x))
+
+
 def _lstm(keras: Any, small: bool) -> Any:
     length, width = (8, 16) if small else (128, 512)
     inputs = x = keras.Input([length, width])
@@ -108,6 +116,7 @@ MODELS: dict[str, Callable[[Any, bool], Any]] = {
     "decoder": _decoder,
     "unet": _unet,
     "lstm": _lstm,
+    "conv60": _conv60,
 }
 _SIZES = {
     "resnet50": (256, 128),
@@ -116,6 +125,7 @@ _SIZES = {
     "decoder": (32,),
     "unet": (16,),
     "lstm": (128,),
+    "conv60": (128,),
 }
 # A run may be cut off: one row of each sort comes first, and what XLA compiles for a minute last.
 _FIRST = (
@@ -131,6 +141,7 @@ _FIRST = (
     Row("decoder", 32, "inference"),
     Row("lstm", 128, "sgd"),
     Row("lstm", 128, "inference"),
+    Row("conv60", 128, "inference"),
     Row("resnet50", 128, "frozen"),
     Row("encoder", 32, "frozen"),
     Row("encoder", 32, "compiled adam"),

@@ -9,7 +9,7 @@ import dataclasses
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gpu_contenders
@@ -82,17 +82,16 @@ class Figures:
     error: float
 
 
-def steps(row: Row, small: bool) -> dict[str, Step]:
+def steps(row: Row, small: bool, rewrites: Sequence[str]) -> dict[str, Step]:
     """The steps of the contenders of a row, not traced yet."""
-    names = gpu_contenders.of_row(row)
-    policies = {gpu_contenders.CONTENDERS[name].policy for name in names}
+    contenders = gpu_contenders.of_row(row, rewrites)
+    policies = {contender.policy for contender in contenders.values()}
     models = {policy: gpu_rows.built(row.model, policy, small) for policy in sorted(policies)}
     if "inference" in row.kind or row.kind == "frozen":
         keras_models.take_batch_norm_statistics(models["float32"], _CALIBRATION)
     weights = models["float32"].get_weights()
     made = {}
-    for name in names:
-        contender = gpu_contenders.CONTENDERS[name]
+    for name, contender in contenders.items():
         model = models[contender.policy]
         x, labels = live_models.batch_of(model, 2 if small else row.batch)
         if row.kind == "frozen":

@@ -22,9 +22,12 @@ def line(name: str, row: dict[str, Any]) -> str:
     return f"{name}: {', '.join(cells)}"
 
 
-def columns() -> report.Columns:
-    """The headings."""
-    names = ["ms", *list(gpu_contenders.CONTENDERS)[1:], "errors"]
+def columns(found: dict[str, Any]) -> report.Columns:
+    """The headings: those of all contenders that took part."""
+    known = dict.fromkeys(gpu_contenders.CONTENDERS)
+    for row in found["rows"].values():
+        known.update(dict.fromkeys(row["contenders"]))
+    names = ["ms", *list(known)[1:], "errors"]
     return {"row": "left", **dict.fromkeys(names, "right")}
 
 
@@ -38,7 +41,7 @@ def cells(found: dict[str, Any]) -> list[list[str]]:
             continue
         shown = [
             _cell(figures.get(contender), baseline["peak_megabytes"])
-            for contender in list(columns())[2:-1]
+            for contender in list(columns(found))[2:-1]
         ]
         errors = [f"{each['error']:.3f}" for key, each in figures.items() if key in _OURS]
         result.append([name, f"{baseline['milliseconds']:.1f}", *shown, " ".join(errors)])
@@ -72,7 +75,7 @@ def show(found: dict[str, Any]) -> None:
         "ms: of float32 with TF32; then times as fast (memory of a step over its); errors of ours "
         "in the first result, in standard deviations"
     )
-    report.show(report.grid(columns(), cells(found)))
+    report.show(report.grid(columns(found), cells(found)))
     print(*(f"behind: {each}" for each in behind(found)), sep="\n")
     for name, row in found["rows"].items():
         for contender, error in row["failed"].items():

@@ -256,6 +256,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     PipelineOptions options;
     options.passes = parameters_.passes;
     if (compiled) EraseForSpeed(&options.passes);
+    options.named = parameters_.named_rewrites;
     options.saturates = parameters_.saturates;
     options.details = !parameters_.report_dir.empty() && run != kTriedForXla;
     options.check_changed = parameters_.strict;

@@ -355,9 +355,12 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   TF_RETURN_IF_ERROR(ReadRewrites(values, &rewrites));
   parameters->old_names = OldNames(values);
   parameters->passes = ChoosePasses(values, rewrites, parameters->target == kHostTarget);
+  for (const auto& named : rewrites.named) {
+    if (named.second) parameters->named_rewrites.insert(named.first);
+  }
   // Naming one of the two says that the result will run with oneDNN.
-  parameters->for_onednn =
-      TakesIn(rewrites, "grouped_convolutions") || TakesIn(rewrites, "means_as_pools");
+  parameters->for_onednn = parameters->named_rewrites.count("grouped_convolutions") != 0 ||
+                           parameters->named_rewrites.count("means_as_pools") != 0;
   TF_RETURN_IF_ERROR(ChooseFloat16Compute(values, *parameters, &parameters->float16_compute));
   for (const auto& entry : values.strings) parameters->given.push_back(entry);
   for (const auto& entry : values.bools) {

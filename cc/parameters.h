@@ -38,6 +38,7 @@ struct Parameters {
   bool strict = false;
   std::string dump_passes_dir;
   std::set<std::string> passes = DefaultPasses(true);  // those that are on, by name
+  std::set<std::string> named_rewrites;                // those that the user takes in by name
   bool saturates = false;                              // emulated values do not overflow
   bool for_onednn = false;                             // the result runs with oneDNN
   std::vector<std::string> inert;  // names given that have no effect here, sorted

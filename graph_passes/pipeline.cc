@@ -57,6 +57,7 @@ class Driver {
     for (const Pass& pass : Passes()) {
       ++number_;
       const bool is_on = pass.purpose == Switch::kNone || options_.passes.count(pass.name) != 0;
+      state_.is_named = options_.named.count(pass.name) != 0;
       if (is_on && pass.run != nullptr && pass.when(state_)) TF_RETURN_IF_ERROR(RunPass(pass));
     }
     return Status();

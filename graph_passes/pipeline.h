@@ -23,6 +23,7 @@ class PassObserver {
 
 struct PipelineOptions {
   std::set<std::string> passes;      // the names of the switchable passes that are on
+  std::set<std::string> named;       // those of them that the user asked for by name
   bool saturates = false;            // emulated overflow yields 65504 instead of infinity
   bool details = false;              // fill the ledger's nodes and casts, not only its totals
   bool check_changed = false;        // compare graphs: a pass that misreports a change is an error

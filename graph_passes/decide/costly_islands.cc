@@ -12,9 +12,16 @@
 namespace npu_precision {
 namespace {
 
-// Measured on the machine of `make bench`, in operations of a product: half the cost of a Cast of
-// an element.
-constexpr double kFlopsPerCastElement = 60;
+// What a Cast costs, in operations of a product, halved.
+struct CastCosts {
+  double per_element;
+  double per_launch;  // whatever the size of the tensor
+};
+// Measured on the machine of `make bench`.
+constexpr CastCosts kOnCpus = {60, 0};
+// Not measured, but from the data sheet of an H100: 6 bytes of 3.35 TB/s, and 2 us, beside products
+// of which float16 computes 989 T operations a second, and TF32 495 T.
+constexpr CastCosts kOnGpus = {900, 1e9};
 // If values are moved or computed element by element, half the bytes save about half a Cast.
 constexpr double kCastsSavedPerElement = 0.5;
 
@@ -57,6 +64,10 @@ class Islands {
     return islands.Leaders();
   }
 
+  DeviceKind DeviceOf(int group) const {
+    return context_.support->KindOf(view_.node(view_.node_of_group(group)));
+  }
+
   // Whether only the rules of the mode lower the group, and no earlier run changed the graph.
   bool MayKeep(int group) const {
     const NodeClass& node = classes_.nodes[view_.node_of_group(group)];
@@ -69,9 +80,11 @@ class Islands {
   }
 
   bool IsCostly(const std::vector<int>& island) const {
+    const DeviceKind device = DeviceOf(island.front());
     for (int group : island) {
-      if (!MayKeep(group)) return false;
+      if (!MayKeep(group) || DeviceOf(group) != device) return false;
     }
+    const CastCosts& costs = device == DeviceKind::kGpu ? kOnGpus : kOnCpus;
     double gained = 0, cast = 0;
     const auto add = [](double cost, double weight, double* sum) {
       *sum = cost < 0 || *sum < 0 ? kUnknownCost : *sum + weight * cost;
@@ -83,7 +96,7 @@ class Islands {
         add(ProductFlops(view_, context_.shapes, id), 1, &gained);
       } else {
         view_.VisitOutputs(group, [&](int port) {
-          add(Elements({id, port}), kFlopsPerCastElement * kCastsSavedPerElement, &gained);
+          add(Elements({id, port}), costs.per_element * kCastsSavedPerElement, &gained);
         });
       }
       view_.VisitProducers(group, [&](const OutputPort& from) {
@@ -95,12 +108,22 @@ class Islands {
         if (IsReadInFloat32({id, port})) casts.insert({id, port});
       });
     }
-    for (const auto& each : casts) add(Elements({each.first, each.second}), 1, &cast);
-    return gained >= 0 && cast >= 0 && gained < kFlopsPerCastElement * cast;
+    for (const auto& each : casts) {
+      const OutputPort tensor{each.first, each.second};
+      add(Elements(tensor), costs.per_element, &cast);
+      // Costs are those of a sample where the size of the batch is not known, and a launch is not.
+      if (!HasUnknownBatch(tensor)) add(1, costs.per_launch, &cast);
+    }
+    return gained >= 0 && cast >= 0 && gained < cast;
   }
 
-  double Elements(const OutputPort& tensor) const {
-    return ElementsOfSample(context_.shapes(view_.node(tensor.node).name(), tensor.port));
+  tensorflow::PartialTensorShape Shape(const OutputPort& tensor) const {
+    return context_.shapes(view_.node(tensor.node).name(), tensor.port);
+  }
+  double Elements(const OutputPort& tensor) const { return ElementsOfSample(Shape(tensor)); }
+  bool HasUnknownBatch(const OutputPort& tensor) const {
+    const tensorflow::PartialTensorShape shape = Shape(tensor);
+    return shape.dims() > 0 && shape.dim_size(0) < 0;
   }
 
   // Casts of constants do not count: TensorFlow casts each constant once.

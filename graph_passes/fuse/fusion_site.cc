@@ -26,7 +26,7 @@ constexpr int kMostCopies = 8;
 FusionSite::FusionSite(const PassState& state, Devices devices)
     : state_(state),
       view_(state.view()),
-      devices_(devices),
+      devices_(state.is_named ? Devices::kCpusAndGpus : devices),
       is_control_producer_(ControlProducers(state.view())) {
   for (int id = 0; id < view_.size(); ++id) {
     for (std::string& name : ColocatedWith(view_.node(id))) {

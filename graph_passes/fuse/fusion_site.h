@@ -23,7 +23,8 @@ class FusionSite {
  public:
   enum class Devices : unsigned char { kCpus, kCpusAndGpus };
 
-  // `state` must outlive this object, which is about state.view(). `devices`: where the pass gains.
+  // `state` must outlive this object, which is about state.view(). `devices`: where the pass gains;
+  // what the user names runs on GPUs, too, which is how one learns whether it gains there.
   explicit FusionSite(const PassState& state, Devices devices = Devices::kCpus);
 
   // Whether the node may become another op under its name: it is placed on one of the devices,

@@ -66,6 +66,7 @@ class PassState {
 
   const DecideContext& context;
   const bool emulates, saturates;
+  bool is_named = false;  // whether the user asked for the pass that runs by its name
   ConstantValues values;
   std::set<std::string> preserved;  // a pass that changes the dtype of an output removes its node
   Decided decided;

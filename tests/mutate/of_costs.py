@@ -43,6 +43,27 @@ MUTATIONS = (
         "The Cast of what is fetched does not count.",
         f"{_ISLANDS}::test_what_is_fetched_is_cast_as_well",
     ),
+    _islands(
+        "launch",
+        "if (!HasUnknownBatch(tensor)) add(1, costs.per_launch, &cast);",
+        "",
+        "The launch of a Cast does not count.",
+        f"{_ISLANDS}::test_on_a_gpu_the_launch_of_a_cast_counts",
+    ),
+    _islands(
+        "sample",
+        "if (!HasUnknownBatch(tensor)) add",
+        "add",
+        "A launch counts beside the costs of one sample.",
+        f"{_ISLANDS}::test_on_a_gpu_a_batch_of_unknown_size_hides_the_launches",
+    ),
+    _islands(
+        "devices",
+        " || DeviceOf(group) != device",
+        "",
+        "An island on several devices has the costs of one of them.",
+        f"{_ISLANDS}::test_an_island_on_several_devices_is_not_judged",
+    ),
     _flops(
         "batch",
         "if (size < 0 && dim > 0) return kUnknownCost;",

@@ -131,6 +131,13 @@ MUTATIONS = (
         f"{_SMALL}::test_a_norm_of_a_large_tensor_is_computed_in_the_low_type",
     ),
     _site(
+        "named",
+        "devices_(state.is_named ? Devices::kCpusAndGpus : devices),",
+        "devices_(devices),",
+        "On a GPU, what the user names does not run either.",
+        "passes/test_flatten_mat_muls.py::test_on_a_gpu_it_runs_where_it_is_named",
+    ),
+    _site(
         "gpus",
         "(devices_ == Devices::kCpusAndGpus && device == DeviceKind::kGpu)",
         "false",

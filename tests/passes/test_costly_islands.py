@@ -10,8 +10,8 @@ import json
 
 import pytest
 from support.check_rewrite import UNCHANGED, check_rewrite
-from support.text_graph import read_graph
-from support.tf_versions import needs_kernels, needs_onednn_in_bfloat16
+from support.text_graph import placed, read_graph
+from support.tf_versions import needs_gpu_kernels, needs_kernels, needs_onednn_in_bfloat16
 
 BF16 = "allow_mix_precision_bf16"
 COSTLY = ("kept", "casts_cost_more", "")
@@ -205,3 +205,51 @@ def test_an_einsum_is_not_judged():
     )
     graph.node[2].attr["equation"].s = b"abc,acd->abd"
     assert check(graph, None, einsums_as_mat_muls=False).reasons["product"] == WHITE
+
+
+def square(size, batch=1, device="/device:GPU:0"):
+    """Between float32 ops, a product of `batch` matrices with themselves, on a GPU."""
+    return placed(
+        f"""
+        x = Placeholder(shape={batch}x{size}x{size})
+        before = Exp(x)
+        product = BatchMatMulV2(before, before)
+        end = LogSoftmax(product)
+        """,
+        device,
+    )
+
+
+def on_gpu(graph, **options):
+    options = {"mode": "allow_mix_precision", "keep_costly_islands": True, **options}
+    return check_rewrite(graph, None, run=False, **options).reasons["product"]
+
+
+@needs_gpu_kernels
+def test_on_a_gpu_the_launch_of_a_cast_counts():
+    """2 * size**3 operations, against two launches and 900 for each of the 2 * size**2 elements."""
+    assert on_gpu(square(64)) == COSTLY
+    assert on_gpu(square(1024)) == COSTLY
+    assert on_gpu(square(2048)) == WHITE
+    assert on_gpu(square(64), keep_costly_islands=False) == WHITE
+    assert on_gpu(square(64, device="/device:CPU:0"), mode=BF16) == WHITE
+
+
+@needs_gpu_kernels
+def test_on_a_gpu_a_batch_of_unknown_size_hides_the_launches():
+    """Only what grows with the batch is weighed: 2 * 1024**3 against 1,800 * 1024**2."""
+    assert on_gpu(square(1024, "?")) == WHITE
+    assert on_gpu(square(512, "?")) == COSTLY
+
+
+@needs_gpu_kernels
+def test_an_island_on_several_devices_is_not_judged():
+    graph = """
+        x = Placeholder(shape=16x16) @ /device:GPU:0
+        before = Exp(x) @ /device:GPU:0
+        product = MatMul(before, before) @ /device:GPU:0
+        again = MatMul(product, product) @ {device}
+        end = LogSoftmax(again) @ {device}
+        """
+    assert on_gpu(graph.format(device="/device:GPU:0"), mode=BF16) == COSTLY
+    assert on_gpu(graph.format(device="/device:CPU:0"), mode=BF16) == WHITE

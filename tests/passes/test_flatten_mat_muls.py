@@ -11,8 +11,8 @@ import tensorflow as tf
 from support.check_rewrite import TOLERANCE, check_rewrite, run
 from support.einsum_graph import einsum_graph
 from support.loop_text import loop
-from support.text_graph import random_values, read_graph
-from support.tf_versions import needs_kernels, needs_onednn
+from support.text_graph import placed, random_values, read_graph
+from support.tf_versions import needs_gpu_kernels, needs_kernels, needs_onednn
 
 import npu_precision
 
@@ -877,3 +877,11 @@ def test_the_gradient_of_the_weights_stays_and_that_of_the_input_becomes_a_mat_m
     names = ["gradients/product_grad/BatchMatMulV2", "gradients/product_grad/BatchMatMulV2_1"]
     result = check(text, None, ["end", *names])
     assert [node for node, _, _ in rewrites(result)] == [names[0], "product"]
+
+
+@needs_gpu_kernels
+def test_on_a_gpu_it_runs_where_it_is_named():
+    text = placed(DENSE, "/device:GPU:0")
+    assert [name for name, *_ in rewrites(check(text, None))][:1] == ["product"]
+    assert not check_rewrite(text, None).ledger.rewrites
+    assert not check_rewrite(text, None, squeeze_masks=True).ledger.rewrites

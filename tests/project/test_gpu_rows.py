@@ -66,7 +66,8 @@ def test_without_a_gpu_it_is_an_error_of_one_line():
 def test_a_rehearsal_measures_small_rows_and_keeps_each(tmp_path):
     out = tmp_path / "bench.json"
     rows = ["--only=lstm 128 inference", "--only=encoder 32 frozen"]
-    done = bench("--rehearse", "--seconds=0.1", f"--out={out}", *rows)
+    named = "all,flatten_mat_muls"
+    done = bench("--rehearse", "--seconds=0.1", f"--out={out}", f"--rewrites={named}", *rows)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     found = json.loads(out.read_text())
     assert set(found["rows"]) == {"lstm 128 inference", "encoder 32 frozen"}
@@ -74,8 +75,9 @@ def test_a_rehearsal_measures_small_rows_and_keeps_each(tmp_path):
     for row in found["rows"].values():
         assert row["failed"] == {}
         assert row["contenders"]["float32"]["ratio"] == 1.0
-        for name in ("npu fp16", "npu bf16"):
+        for name in ("npu fp16", "npu bf16", f"npu fp16 {named}"):
             assert 0 < row["contenders"][name]["error"] < 0.05, name
+    assert "npu fp16 bare" in found["rows"]["encoder 32 frozen"]["contenders"]
     assert "a CPU, as a rehearsal" in done.stdout
     # A second go leaves the file alone, and finds nothing to do.
     again = bench("--rehearse", f"--out={out}", *rows, f"--failed-from={out}")
@@ -93,6 +95,13 @@ def test_a_file_that_is_not_of_this_benchmark_is_an_error(tmp_path, text, said):
     assert done.returncode == 2
     assert said in done.stderr
     assert "expected a file of bench-gpu" in done.stderr
+
+
+@needs_keras_3
+def test_unknown_rewrites_are_refused():
+    done = bench("--rehearse", "--rewrites=all,flaten_mat_muls")
+    assert done.returncode == 2
+    assert "did you mean 'flatten_mat_muls'?" in done.stderr
 
 
 def test_rows_that_failed_or_are_missing_run_again(tmp_path, monkeypatch):
@@ -139,7 +148,9 @@ def test_a_row_whose_process_dies_or_hangs_is_told_of(tmp_path, monkeypatch, scr
     path.write_text(script)
     monkeypatch.setattr(gpu, "__file__", str(path))
     minutes = 0.01 if "sleep" in script else 1.0
-    options = argparse.Namespace(seconds=1, out=tmp_path, rehearse=True, row_minutes=minutes)
+    options = argparse.Namespace(
+        seconds=1, out=tmp_path, rehearse=True, row_minutes=minutes, rewrites=[]
+    )
     found = gpu.in_own_process("lstm 128 sgd", options, float("inf"))
     assert found == {"contenders": {}, "failed": {"the process": said}}
 

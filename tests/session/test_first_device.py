@@ -12,6 +12,7 @@ from support.tf_versions import needs_functions_by_default
 
 import npu_precision
 from npu_precision import _tf_compat
+from npu_precision.ledger import Ledger
 
 tf1 = tf.compat.v1
 pytestmark = needs_functions_by_default
@@ -109,3 +110,41 @@ def test_a_mirrored_strategy_on_one_device_trains_as_in_float32():
     assert exact[-1] < exact[0]
     np.testing.assert_allclose(low, exact, rtol=1e-2)
     assert low != exact
+
+
+def added_up_alone(folder, key, **options):
+    """A gradient that a group of one adds up, in NCCL where a GPU is; and what is told of it."""
+    strategy = tf.distribute.MirroredStrategy([f"{KIND}:0"])
+    with strategy.scope():  # Small gradients are added up in float32.
+        filters = tf.Variable(np.concatenate([FILTERS, FILTERS], axis=-1))
+
+    def replica(images):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(tf.nn.conv2d(images, filters, 1, "SAME")))
+        total = tf.raw_ops.CollectiveReduceV2(
+            input=tape.gradient(loss, filters),
+            group_size=1,
+            group_key=1,
+            instance_key=key,
+            ordering_token=[],
+            merge_op="Add",
+            final_op="Id",
+            communication_hint="nccl" if KIND == "GPU" else "auto",
+        )
+        return tf.exp(total)
+
+    step = tf.function(lambda: strategy.run(replica, args=(tf.constant(IMAGES),)))
+    if not options:
+        return step().numpy(), []
+    with npu_precision.autocast(report_dir=str(folder), **options):
+        value = step().numpy()
+    ledgers = [Ledger.from_json(path.read_text()) for path in folder.glob("*.json")]
+    return value, [each for ledger in ledgers for each in ledger.collectives]
+
+
+def test_a_group_of_one_device_adds_up_in_the_low_type(tmp_path):
+    exact, _ = added_up_alone(tmp_path, 1)
+    options = {"precision_mode": MIXED, "lower_collectives": True}
+    value, collectives = added_up_alone(tmp_path, 2, **options)
+    assert [each.reason for each in collectives] == ["lowered"]
+    np.testing.assert_allclose(value, exact, rtol=0, atol=1e-2 * np.abs(exact - 1).max())
