@@ -27,9 +27,7 @@ import measurements  # noqa: E402
 import report  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from gpu_rows import Row  # noqa: E402
-from support.devices import decided_for  # noqa: E402
-from tensorflow.core.protobuf import config_pb2, device_properties_pb2  # noqa: E402
-from tensorflow.python.grappler import cluster, tf_optimizer  # noqa: E402
+from support.devices import decided_for, optimized  # noqa: E402
 
 import npu_precision  # noqa: E402
 
@@ -54,35 +52,6 @@ _WRITE_NOTHING = {"Const", "Identity", "IdentityN", "ReadVariableOp", "Reshape",
 # Behind it are what cuDNN keeps for the gradient: vectors, of no size that TensorFlow knows.
 _LAST_STATISTIC = 2
 _FLOATS = (tf.float32, tf.float16, tf.bfloat16)
-
-
-def optimized(graph: tf1.GraphDef, fetches: list[str], passes: tuple[str, ...]) -> tf1.GraphDef:
-    """The graph after these passes of TensorFlow, beside a GPU."""
-    with tf.Graph().as_default() as imported:
-        tf.import_graph_def(graph, name="")
-    meta_graph = tf1.train.export_meta_graph(graph_def=graph, graph=imported)
-    meta_graph.collection_def["train_op"].node_list.value.extend(fetches)
-    config = config_pb2.ConfigProto()
-    rewrite_options = config.graph_options.rewrite_options
-    rewrite_options.min_graph_nodes = -1
-    rewrite_options.meta_optimizer_iterations = 1
-    rewrite_options.disable_tfg_optimizer = True
-    rewrite_options.optimizers.extend(passes)
-    return tf_optimizer.OptimizeGraph(config, meta_graph, verbose=False, cluster=_devices())
-
-
-def _devices() -> cluster.Cluster:
-    """A CPU and an H100: TensorFlow's pass asks for the compute capability."""
-    devices = [device_properties_pb2.DeviceProperties(type=kind) for kind in ("CPU", "GPU")]
-    devices[1].environment["architecture"] = "9.0"
-    return cluster.Cluster(
-        devices=[
-            device_properties_pb2.NamedDevice(
-                name=f"/job:localhost/replica:0/task:0/device:{each.type}:0", properties=each
-            )
-            for each in devices
-        ]
-    )
 
 
 def graph_of(row: Row) -> tuple[tf1.GraphDef, list[str]]:

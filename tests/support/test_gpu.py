@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import tensorflow as tf
 
+from npu_precision import _tf_compat
 from support import gpu, tiers
+from support.tf_versions import needs_functions_by_default
 
 TESTS = """
 import pytest
@@ -26,6 +29,12 @@ def test_is_decided_for_a_cpu():
     assert gpu.is_beside_a_gpu() and not _tf_compat.has_gpu()
     with decided_for(gpu.device_names()):
         assert _tf_compat.has_gpu()
+"""
+TF32 = """
+import tensorflow as tf
+
+def test_products_are_exact():
+    assert not tf.config.experimental.tensor_float_32_execution_enabled()
 """
 SLOW = "import pytest\n@pytest.mark.slow\ndef test_x(): pass\n"
 
@@ -70,6 +79,18 @@ def test_a_rehearsal_decides_for_a_gpu_and_skips_what_is_of_cpus(run, pytester):
     result.assert_outcomes(passed=4, skipped=1)
     result.stdout.fnmatch_lines(["devices: *GPU:0", "results: *tests.xml"])
     assert "about CPUs: oneDNN" in (pytester.path / "build/gpu/tests.xml").read_text()
+
+
+@needs_functions_by_default
+def test_beside_a_gpu_float32_is_no_tf32(run, monkeypatch):
+    experimental = tf.config.experimental
+    before = experimental.tensor_float_32_execution_enabled()
+    monkeypatch.setattr(_tf_compat, "has_gpu", lambda: True)
+    try:
+        experimental.enable_tensor_float_32_execution(True)
+        run("--tier=gpu", session__test_x=TF32).assert_outcomes(passed=1)
+    finally:
+        experimental.enable_tensor_float_32_execution(before)
 
 
 def test_a_rehearsal_runs_one_in_so_many(run):
