@@ -42,8 +42,9 @@ bool ReadFixed(const std::string& text, Fixed* fixed) {
 // Returns JSON: the facts about the functions of a graph, a serialized GraphDef, as marks.
 // "roles" has the role of each function by its name, "choices" a list of nodes: "body", "node" and
 // "paths", input and output by turns; "read", by the body of a While, the results that the
-// condition reads, each its place and how. ReadFixed reads `fixed_text`. Returns nullptr if the
-// graph cannot be read. Release it with NpuPrecisionFree.
+// condition reads, each its place and how; "fit_in_place", the functions that FitsInPlace.
+// ReadFixed reads `fixed_text`. Returns nullptr if the graph cannot be read. Release it with
+// NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionBodyFacts(const char* graph, size_t graph_size,
                                                  const char* fixed_text) {
   tensorflow::GraphDef graph_def;
@@ -69,6 +70,10 @@ NPU_PRECISION_EXPORT char* NpuPrecisionBodyFacts(const char* graph, size_t graph
       value["paths"].append(path.second);
     }
     root["choices"].append(value);
+  }
+  root["fit_in_place"] = Json::Value(Json::arrayValue);
+  for (const auto& body : facts.in_place) {
+    if (npu_precision::FitsInPlace(facts, body.first)) root["fit_in_place"].append(body.first);
   }
   root["read"] = Json::Value(Json::objectValue);
   for (const auto& body : facts.read) {

@@ -47,12 +47,13 @@ bool HasCompiled(const GraphDef& graph) {
 
 class Rewriter {
  public:
-  Rewriter(Cluster* cluster, const RewriteBody& rewrite, GraphDef* graph)
+  Rewriter(Cluster* cluster, const RewriteBody& rewrite, const NamesOfKept& kept, GraphDef* graph)
       : cluster_(cluster),
         rewrite_(rewrite),
         graph_(*graph),
         library_(tensorflow::OpRegistry::Global(), graph->library()),
-        facts_(FindBodyFacts(*graph, /*known=*/{})) {}
+        facts_(FindBodyFacts(*graph, /*known=*/{})),
+        in_place_(cluster, kept, *graph) {}
 
   Status Run() {
     bool changed = false;
@@ -93,7 +94,14 @@ class Rewriter {
     const std::string old_name = *name;
     const auto added = new_names_.insert({{old_name, kept}, old_name});
     // A function that calls itself refers to the one that is not rewritten.
-    if (added.second) TF_RETURN_IF_ERROR(Rewrite(*function, kept, &added.first->second));
+    if (added.second) {
+      // Then it is decided for the functions that it calls, too.
+      if (depth_ == 0 && FitsInPlace(facts_, old_name)) in_place_.Decide(old_name);
+      ++depth_;
+      const Status rewritten = Rewrite(*function, kept, &added.first->second);
+      --depth_;
+      TF_RETURN_IF_ERROR(rewritten);
+    }
     *name = added.first->second;
     *changed |= *name != old_name;
     return Status();
@@ -138,9 +146,10 @@ class Rewriter {
   Status Prepare(const FunctionDef& function, tensorflow::grappler::GrapplerFunctionItem* item) {
     TF_RETURN_IF_ERROR(tensorflow::grappler::MakeGrapplerFunctionItem(
         function, library_, graph_.versions().producer(), item));
-    PrepareBody(cluster_, item);
+    PrepareBody(cluster_, Bodies::kReferred, item);
     for (const FunctionDef& each : item->graph.library().function()) TF_RETURN_IF_ERROR(Add(each));
     MarkBody(facts_, function.signature().name(), &item->graph);
+    in_place_.Mark(function.signature().name(), &item->graph);
     return Status();
   }
 
@@ -194,6 +203,8 @@ class Rewriter {
   GraphDef& graph_;
   FunctionLibraryDefinition library_;
   const BodyFacts facts_;
+  BodiesInPlace in_place_;
+  int depth_ = 0;  // of functions that are being rewritten, each called by the one before
   // By name and kept arguments.
   std::map<std::pair<std::string, std::vector<bool>>, std::string> new_names_;
   std::vector<std::string> added_;
@@ -213,9 +224,10 @@ bool IsOfCompiledFunction(const GrapplerItem& item) {
   return value != nullptr && value->b();
 }
 
-Status RewriteCompiledFunctions(Cluster* cluster, const RewriteBody& rewrite, GraphDef* graph) {
+Status RewriteCompiledFunctions(Cluster* cluster, const RewriteBody& rewrite,
+                                const NamesOfKept& kept, GraphDef* graph) {
   if (!HasCompiled(*graph)) return Status();
-  return Rewriter(cluster, rewrite, graph).Run();
+  return Rewriter(cluster, rewrite, kept, graph).Run();
 }
 
 }  // namespace npu_precision

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "cc/bodies_in_place.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
@@ -30,7 +31,7 @@ bool CallsCompiled(const tensorflow::NodeDef& node);
 // call refers to it. The name has a hash of the function: XLA keeps what it compiled by name, for
 // the whole process. The functions themselves stay as they are, for calls in their own precision.
 tensorflow::Status RewriteCompiledFunctions(tensorflow::grappler::Cluster* cluster,
-                                            const RewriteBody& rewrite,
+                                            const RewriteBody& rewrite, const NamesOfKept& kept,
                                             tensorflow::GraphDef* graph);
 
 }  // namespace npu_precision

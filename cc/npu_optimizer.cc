@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cc/bodies_in_place.h"
 #include "cc/collective_agreement.h"
 #include "cc/compiled_functions.h"
 #include "cc/error_op.h"
@@ -28,6 +29,7 @@
 #include "cc/xla_support.h"
 #include "graph_passes/autocast_runs.h"
 #include "graph_passes/decide/plan_fused_ops.h"
+#include "graph_passes/decide/reasons.h"
 #include "graph_passes/fuse/inline_convolutions.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/input_names.h"
@@ -44,6 +46,7 @@ namespace npu_precision {
 namespace {
 
 using tensorflow::GraphDef;
+using tensorflow::NodeDef;
 using tensorflow::Status;
 using tensorflow::grappler::Cluster;
 using tensorflow::grappler::GrapplerItem;
@@ -120,10 +123,17 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
 }
 
 // What executes the nodes of a graph.
-enum Run { kByKernels, kByXla, kTriedForXla };
+enum Run { kByKernels, kByXla, kTriedForKernels, kTriedForXla };
+bool IsTrial(Run run) { return run == kTriedForKernels || run == kTriedForXla; }
 
 bool IsCompiled(const GraphDef& graph) {
   return std::any_of(graph.node().begin(), graph.node().end(), HasCompiledMark);
+}
+
+bool HasOrigins(const GraphDef& graph) {
+  Origin origin;
+  return std::any_of(graph.node().begin(), graph.node().end(),
+                     [&origin](const NodeDef& node) { return ReadOrigin(node, &origin); });
 }
 
 // They write what TensorFlow's kernels are fast at. XLA fuses ops by itself.
@@ -187,6 +197,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     }
     decided_ = true;
     Status status = user_error_;
+    if (status.ok() && HasOrigins(item.graph)) return MarkKept(cluster, item, optimized);
     if (status.ok()) status = RewriteWithCompiled(cluster, item, optimized);
     rewrote_ = status.ok();
     if (status.ok()) return status;
@@ -209,6 +220,18 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
 #endif
 
  private:
+  // Offline, bodies were put in place to see what is kept there.
+  Status MarkKept(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) {
+    std::vector<std::string> names;
+    TF_RETURN_IF_ERROR(KeptByRules(cluster, WithStubs(item), kTriedForKernels, &names));
+    const std::set<std::string> kept(names.begin(), names.end());
+    *optimized = item.graph;
+    for (NodeDef& node : *optimized->mutable_node()) {
+      if (kept.count(node.name()) != 0) MarkKeptInPlace(&node);
+    }
+    return Status();
+  }
+
   // Grappler optimizes each function of the library as an item of its own, but for those that XLA
   // compiles.
   Status RewriteWithCompiled(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) {
@@ -224,15 +247,32 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
       return Rewrite(cluster, body, is_trial ? kTriedForXla : kByXla, out, changed);
     };
     if (!parameters_.lower_compiled) return Status();
-    TF_RETURN_IF_ERROR(RewriteCompiledFunctions(cluster, rewrite, optimized));
+    const NamesOfKept kept = [&](const GrapplerItem& item, std::vector<std::string>* names) {
+      return KeptByRules(cluster, item, kTriedForXla, names);
+    };
+    TF_RETURN_IF_ERROR(RewriteCompiledFunctions(cluster, rewrite, kept, optimized));
     const Watch watch = FlightStore::Get().watch();
     if (watch == Watch::kNothing || !RunsHere(cluster)) return Status();
     return WatchCompiled(watch, Fetched(item), Fed(item), optimized);
   }
 
+  // The nodes that keep rules keep, by a trial that is not counted.
+  Status KeptByRules(Cluster* cluster, const GrapplerItem& item, Run run,
+                     std::vector<std::string>* names) {
+    GraphDef ignored;
+    bool changed;
+    Ledger ledger;
+    TF_RETURN_IF_ERROR(Rewrite(cluster, item, run, &ignored, &changed, &ledger));
+    for (const LedgerNode& node : ledger.nodes) {
+      if (KindOf(ReasonFromName(node.reason)) == ReasonKind::kKeepRule) names->push_back(node.name);
+    }
+    return Status();
+  }
+
+  // `tried` gets the ledger of a trial.
   Status Rewrite(Cluster* cluster, const GrapplerItem& item, Run run, GraphDef* optimized,
-                 bool* changed) {
-    const bool compiled = run != kByKernels;
+                 bool* changed, Ledger* tried = nullptr) {
+    const bool compiled = run == kByXla || run == kTriedForXla;
     const bool emulates = parameters_.passes.count("emulate") != 0;
     const KernelSupport kernels(HasGpu(cluster), RunsHere(cluster), RunsHereOnly(cluster), emulates,
                                 parameters_.for_onednn);
@@ -255,13 +295,17 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     context.shapes = [&shapes](const std::string& node, int port) { return shapes.Of(node, port); };
     PipelineOptions options;
     options.passes = parameters_.passes;
-    if (compiled) EraseForSpeed(&options.passes);
+    if (compiled || IsTrial(run)) EraseForSpeed(&options.passes);
+    // Rules look past a loop variable that no iteration changes only where this pass has.
+    if (tried != nullptr && parameters_.passes.count("hoist_loop_invariants") != 0) {
+      options.passes.insert("hoist_loop_invariants");
+    }
     options.named = parameters_.named_rewrites;
     options.saturates = parameters_.saturates;
-    options.details = !parameters_.report_dir.empty() && run != kTriedForXla;
+    options.details = IsTrial(run) ? tried != nullptr : !parameters_.report_dir.empty();
     options.check_changed = parameters_.strict;
     PassDump dump(parameters_.dump_passes_dir, item.id);
-    if (!parameters_.dump_passes_dir.empty() && run != kTriedForXla) options.observer = &dump;
+    if (!parameters_.dump_passes_dir.empty() && !IsTrial(run)) options.observer = &dump;
     std::string report;
     Ledger ledger;
     ledger.graph = item.id;
@@ -283,7 +327,10 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     };
     TF_RETURN_IF_ERROR(
         RunWithAutocast(item.graph, context, options, autocast, optimized, &ledger, changed));
-    if (run == kTriedForXla) return Status();
+    if (IsTrial(run)) {
+      if (tried != nullptr) *tried = std::move(ledger);
+      return Status();
+    }
     if (parameters_.saturates) PlaceSaturationOnCpu(optimized);
     // An entry about the training step does not have to match in the prediction graph.
     for (const std::string& line : ledger.matched) NeverWarn(line);

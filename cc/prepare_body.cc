@@ -7,6 +7,7 @@
 #include "tensorflow/core/grappler/optimizers/arithmetic_optimizer.h"
 #include "tensorflow/core/grappler/optimizers/common_subgraph_elimination.h"
 #include "tensorflow/core/grappler/optimizers/constant_folding.h"
+#include "tensorflow/core/grappler/optimizers/dependency_optimizer.h"
 #include "tensorflow/core/grappler/optimizers/function_optimizer.h"
 #include "tensorflow/core/grappler/optimizers/model_pruner.h"
 #endif
@@ -39,9 +40,9 @@ void KeepRandomOps(GrapplerItem* item) {
 
 }  // namespace
 
-void PrepareBody(Cluster* cluster, GrapplerItem* item) {
+void PrepareBody(Cluster* cluster, Bodies bodies, GrapplerItem* item) {
   constexpr auto kOn = tensorflow::RewriterConfig::ON;
-  tensorflow::grappler::FunctionOptimizer inlining(kOn, /*lower_control_flow=*/false);
+  tensorflow::grappler::FunctionOptimizer inlining(kOn, bodies == Bodies::kInPlace);
   tensorflow::grappler::CommonSubgraphElimination common_subgraphs(kOn);
   tensorflow::grappler::ConstantFolding constants(/*cpu_device=*/nullptr);
   tensorflow::grappler::ArithmeticOptimizer arithmetic(kOn);
@@ -54,9 +55,13 @@ void PrepareBody(Cluster* cluster, GrapplerItem* item) {
   Run(&arithmetic, cluster, item);
   item->keep_ops = keep_ops;
   Run(&pruning, cluster, item);
+  if (bodies == Bodies::kReferred) return;
+  // What puts a body in place adds control dependencies, which hide that a value never changes.
+  tensorflow::grappler::DependencyOptimizer dependencies(kOn);
+  Run(&dependencies, cluster, item);
 }
 #else
-void PrepareBody(Cluster*, GrapplerItem*) {}
+void PrepareBody(Cluster*, Bodies, GrapplerItem*) {}
 #endif
 
 }  // namespace npu_precision

@@ -165,7 +165,8 @@ def body_facts(graph_def: graph_pb2.GraphDef, known: Iterable[str]) -> dict[str,
         "roles", by function; "choices", a list of If and Case nodes, each with "body", the name of
         its function, or ""; "node"; "paths", pairs of an input and an output, as one list; "read",
         by the body of a While, the results that its condition reads, each its place and how, as
-        one list. The values are those of marks: see graph_passes/graph/marks.h.
+        one list. The values are those of marks: see graph_passes/graph/marks.h. "fit_in_place", the
+        functions, "" for the graph, that can be decided about with all bodies in place.
     """
     graph = graph_def.SerializeToString(deterministic=True)
     fixed = json.dumps({"known": sorted(known)}).encode()

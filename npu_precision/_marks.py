@@ -35,6 +35,12 @@ ERROR_PATHS: str = _NAMES["error_paths"]
 # Set by offline rewrites on one node of the body of a While: what the condition reads of its
 # results.
 READ_BY_CONDITION: str = _NAMES["read_by_condition"]
+# Set by the optimizer, and then by offline rewrites, on a node that a rule keeps once all bodies
+# stand in one graph.
+KEPT_IN_PLACE: str = _NAMES["kept_in_place"]
+# Set by offline rewrites before bodies are put in place: the function and the name of each node.
+# The optimizer only marks what is kept then.
+ORIGIN: str = _NAMES["origin"]
 # Set by offline rewrites while a graph is optimized: a copy of _class, which Grappler would drop.
 COLOCATION: str = _NAMES["colocation"]
 # Set by offline rewrites on one node of a function that XLA compiles.

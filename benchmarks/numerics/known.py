@@ -79,11 +79,6 @@ BROKEN: dict[str, tuple[str, ...]] = {
 
 # Those that break only if XLA compiles them.
 COMPILED: dict[str, tuple[str, ...]] = {
-    # The bodies of loops and branches are functions there. A product outside is lowered although a
-    # body has an op that magnifies its rounding errors.
-    "Kalman filter of a vehicle at 8 km, measured to a metre": ("bf16", "fp16"),
-    "PointNet: farthest point sampling after a transform net": ("bf16",),
-    "expm of a product": ("fp16",),
     # XLA's own variance, the mean of squares less the square of the mean, is as far off in float32:
     # the mean is 1000 times the deviation.
     "batch norm of h + 1000": ("bf16", "fp16"),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -24,6 +25,12 @@ using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using tensorflow::OpDef;
 using tensorflow::Status;
+
+using NodeDefs = google::protobuf::RepeatedPtrField<NodeDef>;
+
+// Largest graph with its bodies in place, in nodes.
+constexpr double kMostInPlace = 100000;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Paths = std::vector<std::pair<int, int>>;
 
@@ -48,7 +55,7 @@ struct Body {
 
 class Finder {
  public:
-  Finder(const GraphDef& graph, const std::set<std::string>& known) : known_(known) {
+  Finder(const GraphDef& graph, const std::set<std::string>& known) : graph_(graph), known_(known) {
     for (const FunctionDef& function : graph.library().function()) {
       functions_[function.signature().name()] = &function;
     }
@@ -66,6 +73,7 @@ class Finder {
 
   BodyFacts Run() {
     FindRoles();
+    for (const auto& body : bodies_) FindInPlace(body.first);
     for (const auto& body : bodies_) {
       if (!body.second.is_read) continue;
       const GraphView& view = body.second.view;
@@ -239,6 +247,50 @@ class Finder {
     return reached;
   }
 
+  // --- Bodies in place.
+
+  const NodeDefs& NodesOf(const std::string& name) const {
+    return name.empty() ? graph_.node() : functions_.at(name)->node_def();
+  }
+
+  // Without recursion, because calls may be nested deeper than the stack is.
+  void FindInPlace(const std::string& name) {
+    std::vector<std::string> open = {name};
+    while (!open.empty()) {
+      const std::string current = open.back();
+      const bool is_new = facts_.in_place.insert({current, {false, kInfinity}}).second;
+      if (is_new) {
+        for (const NodeDef& node : NodesOf(current)) {
+          for (const std::string& callee : CalledBy(node)) {
+            if (facts_.in_place.count(callee) == 0) open.push_back(callee);
+          }
+        }
+        continue;
+      }
+      open.pop_back();
+      if (!counted_.insert(current).second) continue;
+      BodyFacts::InPlace found;
+      for (const NodeDef& node : NodesOf(current)) {
+        found.nodes += 1;
+        found.has_bodies |= IsLoop(node.op()) || IsChoice(node.op());
+        for (const std::string& callee : CalledBy(node)) {
+          found.nodes += facts_.in_place.at(callee).nodes;
+          found.has_bodies |= facts_.in_place.at(callee).has_bodies;
+        }
+      }
+      facts_.in_place[current] = found;
+    }
+  }
+
+  std::vector<std::string> CalledBy(const NodeDef& node) const {
+    std::vector<std::string> called;
+    if (functions_.count(node.op()) != 0) called.push_back(node.op());
+    for (const std::string& name : Named(node)) {
+      if (functions_.count(name) != 0) called.push_back(name);
+    }
+    return called;
+  }
+
   // --- Conditions.
 
   void FindReadByCondition(const NodeDef& loop) {
@@ -327,11 +379,13 @@ class Finder {
     return view.node(term.node).op() == "Sub";
   }
 
+  const GraphDef& graph_;
   std::set<std::string> known_;
   std::map<std::string, const FunctionDef*> functions_;
   std::map<std::string, Body> bodies_;  // by function, "" for the graph itself
   std::map<std::string, OfFunction> of_function_;
   std::vector<std::string> open_;
+  std::set<std::string> counted_;  // whose facts in place are known
   BodyFacts facts_;
 };
 
@@ -340,6 +394,12 @@ class Finder {
 BodyFacts FindBodyFacts(const GraphDef& graph, const std::set<std::string>& known) {
   if (graph.library().function_size() == 0) return BodyFacts();
   return Finder(graph, known).Run();
+}
+
+bool FitsInPlace(const BodyFacts& facts, const std::string& function) {
+  const auto found = facts.in_place.find(function);
+  if (found == facts.in_place.end()) return false;
+  return found->second.has_bodies && found->second.nodes <= kMostInPlace;
 }
 
 void MarkBody(const BodyFacts& facts, const std::string& function, GraphDef* body) {

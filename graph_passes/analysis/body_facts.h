@@ -31,6 +31,13 @@ struct BodyFacts {
   };
   std::vector<Choice> choices;
 
+  // A function with the bodies of all that it calls in its place, calls of calls too.
+  struct InPlace {
+    bool has_bodies = false;  // of loops or branches
+    double nodes = 0;         // infinite if a function calls itself
+  };
+  std::map<std::string, InPlace> in_place;  // by function, "" for the graph
+
   // By the body of a While: what the condition reads of its results.
   std::map<std::string, std::vector<ReadByCondition>> read;
 };
@@ -38,6 +45,10 @@ struct BodyFacts {
 // `known` are names of functions that are called from outside the graph too. A function that cannot
 // be read has no role, and the nodes that choose it have no paths.
 BodyFacts FindBodyFacts(const tensorflow::GraphDef& graph, const std::set<std::string>& known);
+
+// Whether the function has bodies, and the graph with all of them in place is no larger than graphs
+// that are decided about in seconds. Nested calls may make it larger without a limit.
+bool FitsInPlace(const BodyFacts& facts, const std::string& function);
 
 // Marks the nodes of a function's body with the facts about it.
 void MarkBody(const BodyFacts& facts, const std::string& function, tensorflow::GraphDef* body);

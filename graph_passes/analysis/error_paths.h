@@ -33,6 +33,9 @@ class ErrorPathEnds {
   bool Has(const OutputPort& tensor) const;
 
  private:
+  // Whether the node is an Enter whose value no iteration changes: no Merge reads it.
+  bool EntersUnchanged(int id) const;
+
   const GraphView& view_;
   const std::set<std::string>& fed_;
   const std::vector<bool>& ends_path_;

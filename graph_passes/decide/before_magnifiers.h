@@ -23,7 +23,7 @@ namespace npu_precision {
 // - tensors without rounding errors, such as integers,
 // - matrix and convolution ops, and ops that only change the shape of their results,
 // - sources, function calls and lists,
-// - the ops where a loop begins an iteration,
+// - the ops where a loop begins an iteration, but for values that no iteration changes,
 // - nodes with `ends_path` set, by node id,
 // - sums and means, except those of complements such as 1 - p.
 // At an If or Case it goes on before the inputs whose errors reach the output, if marks say which

@@ -46,6 +46,7 @@ enum class Reason : unsigned char {
   kLeavesRange,
   kBeforeMagnifier,
   kMagnifies,
+  kKeptInPlace,
   kFollowsForward,
   kCastsCostMore,
   kHandleLeavesGraph,

@@ -64,6 +64,9 @@ const std::vector<ReasonRow>& Reasons() {
        "it feeds {cause}, which magnifies its rounding error"},
       {Reason::kMagnifies, "magnifies", ReasonKind::kKeepRule, false,
        "it magnifies the rounding errors of its inputs"},
+      {Reason::kKeptInPlace, "kept_in_place", ReasonKind::kKeepRule, false,
+       "a rule keeps it because of another function that XLA compiles with this one: the body of a "
+       "loop or branch, or what is around it"},
       {Reason::kFollowsForward, "follows_forward", ReasonKind::kKeepRule, false,
        "it is the gradient of {cause}, which was kept by its name or scope"},
       {Reason::kCastsCostMore, "casts_cost_more", ReasonKind::kUse, false,

@@ -28,6 +28,7 @@
 #include "graph_passes/decide/value_updates.h"
 #include "graph_passes/decide/variable_updates.h"
 #include "graph_passes/decide/window_sums.h"
+#include "graph_passes/graph/marks.h"
 
 namespace npu_precision {
 namespace {
@@ -158,6 +159,18 @@ Status KeepBeforeMagnifiers(DecideState* state) {
   return Status();
 }
 
+Status KeepMarkedInPlace(DecideState* state) {
+  std::vector<KeptGroup> kept;
+  for (int id = 0; id < state->view.size(); ++id) {
+    if (!HasKeptInPlaceMark(state->view.node(id))) continue;
+    for (int g = 0; g < state->view.num_groups(id); ++g) {
+      kept.push_back({state->view.first_group(id) + g, Reason::kKeptInPlace});
+    }
+  }
+  Keep(kept, state);
+  return Status();
+}
+
 Status WarnOfLoweredAnyway(DecideState* state) {
   WarnOfKeepRules(state);
   return Status();
@@ -284,6 +297,8 @@ const std::vector<DecideRule>& DecideRules() {
        Lowers, KeepCarriedValues},
       {"before_magnifiers", "after all other keep rules, which say more about a node", Lowers,
        KeepBeforeMagnifiers},
+      {"kept_in_place", "after all keep rules, which see why in the function itself", Lowers,
+       KeepMarkedInPlace},
       {"slow_kernels", "after the rules about values: right comes before fast", WeighsKernels,
        KeepSlowKernels},
       {"warn_of_keep_rules", "after the keep rules, which only count in a mode that forces dtypes",

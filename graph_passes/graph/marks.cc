@@ -25,6 +25,8 @@ const std::string& kBodyRole = *new std::string("_npu_precision_body");
 const std::string& kErrorPaths = *new std::string("_npu_precision_error_paths");
 const std::string& kReadByCondition = *new std::string("_npu_precision_condition");
 const std::string& kKeptArgument = *new std::string("_npu_precision_kept_argument");
+const std::string& kKeptInPlace = *new std::string("_npu_precision_kept_in_place");
+const std::string& kOrigin = *new std::string("_npu_precision_origin");
 const std::string& kCompiled = *new std::string("_npu_precision_compiled");
 const std::string& kCaller = *new std::string("_npu_precision_caller");
 const std::string& kInserted = *new std::string("_npu_precision_cast");
@@ -56,6 +58,8 @@ std::map<std::string, std::string> MarkNames() {
           {"body_role", kBodyRole},
           {"error_paths", kErrorPaths},
           {"read_by_condition", kReadByCondition},
+          {"kept_in_place", kKeptInPlace},
+          {"origin", kOrigin},
           {"compiled", kCompiled},
           {"caller", kCaller},
           {"inserted", kInserted},
@@ -180,8 +184,31 @@ void MarkKeptArgument(tensorflow::NodeDef* node) {
   (*node->mutable_attr())[kKeptArgument].set_b(true);
 }
 
+bool HasKeptInPlaceMark(const tensorflow::NodeDef& node) {
+  return Find(node, kKeptInPlace) != nullptr;
+}
+
+void MarkKeptInPlace(tensorflow::NodeDef* node) {
+  (*node->mutable_attr())[kKeptInPlace].set_b(true);
+}
+
+void MarkOrigin(const Origin& origin, tensorflow::NodeDef* node) {
+  tensorflow::AttrValue::ListValue* list = (*node->mutable_attr())[kOrigin].mutable_list();
+  list->Clear();
+  list->add_s(origin.function);
+  list->add_s(origin.node);
+}
+
+bool ReadOrigin(const tensorflow::NodeDef& node, Origin* origin) {
+  const tensorflow::AttrValue* value = Find(node, kOrigin);
+  if (value == nullptr || value->list().s_size() != 2) return false;
+  *origin = {std::string(value->list().s(0)), std::string(value->list().s(1))};
+  return true;
+}
+
 void ForgetBodyMarks(tensorflow::NodeDef* node) {
-  for (const std::string& mark : {kBodyRole, kErrorPaths, kReadByCondition, kKeptArgument}) {
+  for (const std::string& mark :
+       {kBodyRole, kErrorPaths, kReadByCondition, kKeptArgument, kKeptInPlace}) {
     node->mutable_attr()->erase(mark);
   }
 }

@@ -98,7 +98,21 @@ void MarkReadsByCondition(const std::vector<ReadByCondition>& reads, tensorflow:
 bool HasKeptArgumentMark(const tensorflow::NodeDef& node);
 void MarkKeptArgument(tensorflow::NodeDef* node);
 
-// Removes these marks.
+// Set on a node of a body if a rule keeps it once all bodies stand in one graph: see
+// cc/bodies_in_place.h.
+bool HasKeptInPlaceMark(const tensorflow::NodeDef& node);
+void MarkKeptInPlace(tensorflow::NodeDef* node);
+
+// The function that a node was written in, "" for the graph, and its name there. Set before bodies
+// are put in place.
+struct Origin {
+  std::string function, node;
+};
+void MarkOrigin(const Origin& origin, tensorflow::NodeDef* node);
+// Returns false if there is no such mark.
+bool ReadOrigin(const tensorflow::NodeDef& node, Origin* origin);
+
+// Removes the marks of bodies.
 void ForgetBodyMarks(tensorflow::NodeDef* node);
 
 // Set by the offline rewrite on one node of a function that XLA compiles.

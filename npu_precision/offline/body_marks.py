@@ -8,7 +8,12 @@ from tensorflow.core.framework import graph_pb2
 
 from npu_precision import _library, _marks
 
-MARKS = (_marks.BODY_ROLE, _marks.ERROR_PATHS, _marks.READ_BY_CONDITION)
+MARKS = (
+    _marks.BODY_ROLE,
+    _marks.ERROR_PATHS,
+    _marks.READ_BY_CONDITION,
+    _marks.KEPT_IN_PLACE,
+)
 
 
 def mark_bodies(

@@ -13,39 +13,34 @@ import dataclasses
 import itertools
 import os
 import pathlib
-import re
 import secrets
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
-from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
+from tensorflow.core.framework import graph_pb2, node_def_pb2
 
 from npu_precision import _library, _marks, _rewrites, _tf_compat
 from npu_precision.ledger import Ledger
-from npu_precision.offline import body_marks, call_boundaries, compiled_marks
-from npu_precision.offline.argument_shapes import write_argument_shapes
+from npu_precision.offline import bodies_in_place, body_marks, call_boundaries, compiled_marks
+from npu_precision.offline.optimize_graph import (
+    KEEPER,
+    NOT_INLINED,
+    NUMBERS,
+    PLACEHOLDERS,
+    all_nodes,
+    config_of,
+    meta_graph_of,
+)
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 
 _ERROR_OP: str = _library.describe()["error_op"]
 # The beginning of its message where the graph is not as this TensorFlow's ops have it, or where the
 # optimizer is wrong.
 _INTERNAL_FAILURE = "internal failure"
-_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 # The optimizer appends this to the name of a node when a Cast takes over the name.
 RENAMED: str = _library.describe()["renamed_suffix"]
-# A fetched no-op that refers to all functions, so that none is unreachable.
-_KEEPER = "npu_precision/keeper"
-_NUMBERS = frozenset(
-    number
-    for name, number in types_pb2.DataType.items()
-    if re.fullmatch(r"DT_(BOOL|FLOAT|DOUBLE|HALF|BFLOAT16|(INT|UINT|COMPLEX)\d+)", name)
-)
-# Attributes that keep TensorFlow from inlining a function: it may have a GPU variant.
-_NOT_INLINED = ("api_implements", "api_preferred_device", "_noinline")
 # Marks that are gone from the result.
 _OF_THIS_RUN = (
     *(_marks.COLOCATION, _marks.PRESERVED, _marks.NAMED, _marks.LOWER_IO, _marks.COMPILED),
@@ -57,8 +52,6 @@ _RESHAPE = ("flatten_mat_muls", "sink_reshapes")
 _TFG = "tfg."
 # The limit on rounds of call_boundaries. Most graphs need one or two.
 _MOST_ROUNDS = 8
-# The largest tensor, in elements, that TensorFlow may allocate for a placeholder.
-_MAX_FAKE_FEED = 1 << 20
 
 
 def rewrite(
@@ -128,12 +121,14 @@ def _run(
     known_functions: Collection[str],
 ) -> tuple[graph_pb2.GraphDef, Ledger]:
     """Runs the optimizer once, over the graph and each function; arguments are those of rewrite."""
-    meta_graph, replaced = _meta_graph(graph_def, fetch_nodes, feed_nodes, known_functions)
+    meta_graph, replaced = meta_graph_of(graph_def, fetch_nodes, feed_nodes, known_functions)
     body_marks.mark_bodies(graph_def, known_functions, meta_graph.graph_def)
+    graphs = graph_def, fetch_nodes, feed_nodes, known_functions
+    bodies_in_place.mark_kept(*graphs, options, meta_graph.graph_def)
     compiled_marks.mark_compiled(meta_graph.graph_def)
     if not keep_io_types:
         for node in meta_graph.graph_def.node:
-            if node.name in fetch_nodes or node.op in _PLACEHOLDERS or node.name in replaced:
+            if node.name in fetch_nodes or node.op in PLACEHOLDERS or node.name in replaced:
                 node.attr[_marks.LOWER_IO].b = True
     for function in meta_graph.graph_def.library.function:
         kept = kept_in_functions.get(function.signature.name, ())
@@ -145,7 +140,7 @@ def _run(
         graph_id += "_"
     with tempfile.TemporaryDirectory(prefix="npu_precision_") as folder:
         # Strict, because a caller of this has no use for the original graph.
-        config = _config(OPTIMIZER_NAME)
+        config = config_of(OPTIMIZER_NAME)
         config.graph_options.rewrite_options.custom_optimizers.append(
             dataclasses.replace(options, report_dir=folder, strict=True).custom_optimizer()
         )
@@ -175,17 +170,17 @@ def inlined(graph_def: graph_pb2.GraphDef, fetch_nodes: Iterable[str]) -> graph_
     Raises:
         ValueError: TensorFlow cannot read the graph.
     """
-    meta_graph, _ = _meta_graph(graph_def, fetch_nodes, ())
+    meta_graph, _ = meta_graph_of(graph_def, fetch_nodes, ())
     for function in meta_graph.graph_def.library.function:
-        for name in _NOT_INLINED:
+        for name in NOT_INLINED:
             function.attr.pop(name, None)
-    config = _config("function")
+    config = config_of("function")
     try:
         result = _tf_compat.optimize_graph(config, meta_graph, "graph")
     except Exception as error:
         raise ValueError(f"TensorFlow could not inline the graph's functions: {error}") from error
-    originals = {node.name: node for node in graph_def.node if node.op in _PLACEHOLDERS}
-    nodes = [originals.get(node.name, node) for node in result.node if node.name != _KEEPER]
+    originals = {node.name: node for node in graph_def.node if node.op in PLACEHOLDERS}
+    nodes = [originals.get(node.name, node) for node in result.node if node.name != KEEPER]
     for node in nodes:
         for ours in (_marks.COLOCATION, _marks.NAMED):
             node.attr.pop(ours, None)
@@ -193,77 +188,8 @@ def inlined(graph_def: graph_pb2.GraphDef, fetch_nodes: Iterable[str]) -> graph_
     return result
 
 
-def _config(optimizer: str) -> config_pb2.ConfigProto:
-    config = config_pb2.ConfigProto()
-    rewrite_options = config.graph_options.rewrite_options
-    rewrite_options.optimizers.append(optimizer)
-    rewrite_options.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
-    rewrite_options.min_graph_nodes = -1
-    rewrite_options.fail_on_optimizer_errors = True
-    return config
-
-
-def _meta_graph(
-    graph_def: graph_pb2.GraphDef,
-    fetch_nodes: Iterable[str],
-    feed_nodes: Iterable[str],
-    known_functions: Collection[str] = (),
-) -> tuple[meta_graph_pb2.MetaGraphDef, set[str]]:
-    """The graph as OptimizeGraph takes it, and the names of nodes that replace placeholders."""
-    meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=graph_def)
-    write_argument_shapes(meta_graph.graph_def, known_functions)
-    meta_graph.collection_def["train_op"].node_list.value.extend([*fetch_nodes, _KEEPER])
-    for number, name in enumerate(feed_nodes):
-        tensor = meta_graph.signature_def["feeds"].inputs[str(number)]
-        tensor.name = name
-        tensor.dtype = types_pb2.DT_FLOAT
-
-    replaced = set()
-    for number, node in enumerate(meta_graph.graph_def.node):
-        if node.op in _PLACEHOLDERS and not _can_be_fed(node):
-            # The optimizer treats the argument of a function like a placeholder.
-            dtype = node.attr["dtype"].type
-            for attribute in set(node.attr) - {"_class"}:
-                del node.attr[attribute]
-            node.op = "_Arg"
-            node.attr["T"].type = dtype
-            node.attr["index"].i = number
-            replaced.add(node.name)
-    for node in _all_nodes(meta_graph.graph_def):
-        if "_class" in node.attr:
-            node.attr[_marks.COLOCATION].CopyFrom(node.attr["_class"])
-        definition = _tf_compat.op_definition(node.op)
-        if definition is not None and definition.is_stateful:
-            node.attr[_marks.NAMED].b = True
-    keeper = meta_graph.graph_def.node.add(name=_KEEPER, op="NoOp")
-    for function in graph_def.library.function:
-        keeper.attr["_functions"].list.func.add(name=function.signature.name)
-    return meta_graph, replaced
-
-
-def _can_be_fed(placeholder: node_def_pb2.NodeDef) -> bool:
-    """Whether OptimizeGraph may allocate a tensor for a placeholder and take its shape from it.
-
-    OptimizeGraph fills the bytes of the tensor, which is only valid for numbers, and it treats an
-    unknown rank as a scalar.
-    """
-    shape = placeholder.attr["shape"].shape
-    return (
-        "shape" in placeholder.attr
-        and not shape.unknown_rank
-        and placeholder.attr["dtype"].type in _NUMBERS
-        and np.prod([max(dim.size, 1) for dim in shape.dim], dtype=float) <= _MAX_FAKE_FEED
-    )
-
-
-def _all_nodes(graph_def: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
-    yield from graph_def.node
-    for function in graph_def.library.function:
-        yield from function.node_def
-
-
 def _raise_error_node(result: graph_pb2.GraphDef, original: graph_pb2.GraphDef, name: str) -> None:
-    for node in _all_nodes(result):
+    for node in all_nodes(result):
         if node.op == _ERROR_OP:
             message = node.attr["message"].s.decode("utf-8", "replace")
             if message.startswith(_INTERNAL_FAILURE):
@@ -300,9 +226,9 @@ def _read_ledger(
     main["graph"] = name
     for node in main["nodes"]:
         if node["name"] in replaced:
-            node["op"] = _PLACEHOLDERS[0]
+            node["op"] = PLACEHOLDERS[0]
             node["dtypes"] = {"dtype": node["dtypes"]["T"]}
-    main["totals"]["nodes"] -= 1  # _KEEPER
+    main["totals"]["nodes"] -= 1  # KEEPER
     main["functions"] = [ledgers[function] for function in sorted(ledgers)]
     return Ledger(main)
 
@@ -338,7 +264,7 @@ def _restored(
 ) -> graph_pb2.GraphDef:
     """The result without the changes made by OptimizeGraph itself, rather than the optimizer."""
     graph_def = _copy(original)
-    found = (node for node in result.node if node.name != _KEEPER)
+    found = (node for node in result.node if node.name != KEEPER)
     _replace(graph_def.node, _restored_nodes(found, original.node, ledger))
     ledgers = {part.graph: part for part in ledger.functions}
     rewritten = {function.signature.name: function for function in result.library.function}
@@ -389,7 +315,7 @@ def _restored_node(
         del node.attr[name]
     if original is None:
         return node
-    if original.op in _PLACEHOLDERS and node.name == original.name:
+    if original.op in PLACEHOLDERS and node.name == original.name:
         restored = node_def_pb2.NodeDef()
         restored.CopyFrom(original)
         restored.attr["dtype"].type = node.attr["dtype" if "dtype" in node.attr else "T"].type
@@ -430,7 +356,7 @@ def _same_constant(one: node_def_pb2.NodeDef, other: node_def_pb2.NodeDef) -> bo
     if tensors[0] == tensors[1]:
         return True
     dtype = tensors[0].dtype
-    if dtype not in _NUMBERS or dtype != tensors[1].dtype:
+    if dtype not in NUMBERS or dtype != tensors[1].dtype:
         return False
     if tensors[0].tensor_shape != tensors[1].tensor_shape:
         return False

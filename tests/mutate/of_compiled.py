@@ -6,12 +6,15 @@ from mutate.mutation import mutations_of
 
 _CALLS = "session/test_compiled_functions.py"
 _DECISIONS = "session/test_compiled_decisions.py"
+_IN_PLACE = "session/test_bodies_in_place.py"
 _BODIES = "offline/test_compiled_bodies.py"
 _WATCHED = "flight/test_recorded_compiled.py"
 _ROUND = "passes/test_round_for_xla.py"
 
 _functions = mutations_of("cc/compiled_functions.cc")
 _kept = mutations_of("cc/kept_values.cc")
+_prepare = mutations_of("cc/prepare_body.cc")
+_saved = mutations_of("npu_precision/offline/bodies_in_place.py")
 _optimizer = mutations_of("cc/npu_optimizer.cc")
 _counted = mutations_of("cc/counted_function.cc")
 _watch = mutations_of("cc/watch_compiled.cc")
@@ -20,6 +23,27 @@ _callers = mutations_of("npu_precision/_tf_compat/compiled_functions.py")
 _marks = mutations_of("npu_precision/offline/compiled_marks.py")
 
 MUTATIONS = (
+    _functions(
+        "in_place",
+        "in_place_.Mark(function.signature().name(), &item->graph);",
+        "",
+        "A product is lowered before a loop that magnifies its rounding errors.",
+        f"{_IN_PLACE}::test_what_another_body_magnifies_is_kept",
+    ),
+    _prepare(
+        "dependencies",
+        "Run(&dependencies, cluster, item);",
+        "",
+        "A value that no iteration changes looks as if one did.",
+        f"{_IN_PLACE}::test_what_another_body_magnifies_is_kept",
+    ),
+    _saved(
+        "in_place",
+        "if node.name in kept[function]:",
+        "if False:",
+        "A SavedModel's branch yields infinity where a probability is rounded before it.",
+        "offline/test_bodies_in_place_offline.py::test_what_another_body_magnifies_is_kept",
+    ),
     _functions(
         "hash",
         'absl::StrCat(function.signature().name(), "_lowered_", hash)',
@@ -57,7 +81,7 @@ MUTATIONS = (
     ),
     _optimizer(
         "for_kernels",
-        "if (compiled) EraseForSpeed(&options.passes);",
+        "if (compiled || IsTrial(run)) EraseForSpeed(&options.passes);",
         "",
         "Forms for oneDNN's kernels are written where XLA compiles.",
         f"{_BODIES}::test_what_a_compiled_function_calls_gets_no_form_for_kernels",

@@ -81,11 +81,18 @@ MUTATIONS = (
     ),
     _error_paths(
         "integers",
-        "!HasErrors(view_.dtype(tensor)) || ",
+        "!HasErrors(view_.dtype(tensor)) ||",
         "",
         "A share of zeros keeps the layer that it looks at in float32.",
         f"{_ENDS}::test_before_an_integer_nothing_is_kept_for_a_magnifier_behind_it",
         f"{_ENDS}::test_before_a_branch_that_counts_nothing_is_kept",
+    ),
+    _error_paths(
+        "enters",
+        "(ends_.Has(id) && !EntersUnchanged(id))",
+        "ends_.Has(id)",
+        "What is rounded before a loop is lowered, whatever the loop does with it.",
+        f"{_ENDS}::test_what_a_loop_magnifies_is_kept_before_it",
     ),
     _before(
         "branches",

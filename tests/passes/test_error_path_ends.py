@@ -2,6 +2,7 @@
 
 import pytest
 from support.check_rewrite import check_rewrite
+from support.loop_text import loop
 from support.text_graph import read_graph
 from support.tf_versions import need_kernels
 
@@ -259,14 +260,14 @@ def test_what_counts_keeps_no_layer_that_it_counts_in(mode):
     )
 
 
-# A branch, and whether an error of its argument reaches its result.
+# A branch, and whether an error of its argument reaches its result; or "magnifier", if it has one.
 BRANCHES = [
     ("halved = Mul(p, p) \n", "halved", True),
     ("", "p", True),
     (
         "zero = Const(value=0.0) \n less = Less(zero, p) \n result = Cast[bool,float32](less)",
         "result",
-        False,
+        "magnifier",
     ),
     ("result = MatMul(p, p)", "result", False),
     ("axis = Const[int32](value=[1]) \n result = Mean(p, axis)", "result", False),
@@ -283,7 +284,7 @@ BRANCHES = [
 @pytest.mark.parametrize("op", ["If", "StatelessIf", "Case"])
 @pytest.mark.parametrize(("lines", "result", "reaches"), BRANCHES)
 def test_before_a_branch_only_what_it_computes_its_result_from_is_kept(op, lines, result, reaches):
-    """The other branch returns a constant. What is in a branch is decided about there."""
+    """The other branch returns a constant. TensorFlow has no Switch for a Case."""
     chosen = "branches=[taken, other]" if op == "Case" else "then_branch=taken, else_branch=other"
     which = "Const[int32](value=0)" if op == "Case" else "Const[bool](value=True)"
     found = check_rewrite(
@@ -303,10 +304,14 @@ def test_before_a_branch_only_what_it_computes_its_result_from_is_kept(op, lines
         None,
         ["loss", "other"],
     )
-    assert found.reasons["p"] == (
-        ("kept", "before_magnifier", "loss")
-        if reaches
-        else ("lowered", "gray_follows_lowered", "product")
+    lowered = ("lowered", "gray_follows_lowered", "product")
+    assert (
+        found.reasons["p"]
+        == {
+            True: ("kept", "before_magnifier", "loss"),
+            False: lowered,
+            "magnifier": lowered if op == "Case" else ("kept", "kept_in_place", ""),
+        }[reaches]
     )
 
 
@@ -423,3 +428,24 @@ def test_a_damaged_graph_in_which_what_is_summed_is_a_circle_is_refused():
     )
     with pytest.raises(ValueError, match="'graph'"):
         rewrite_graph_def(graph, ["loss", "product"], precision_mode="allow_mix_precision")
+
+
+@modes
+def test_what_a_loop_magnifies_is_kept_before_it(mode):
+    """If no iteration changes it. What the loop begins with may be anything behind a step."""
+    text = loop(
+        """
+        product = MatMul(x, x)
+        p = Sigmoid(product)
+        p_enter = Enter(p, frame_name=loop, is_constant=True)
+        start = Sigmoid(product)
+        """,
+        """
+        log = Log(p_enter)
+        turn = Mul(switch:1, log)
+        """,
+    )
+    reasons = check_rewrite(text, None, ["end"], mode=mode).reasons
+    assert reasons["p"] == ("kept", "before_magnifier", "log")
+    assert reasons["p_enter"] == ("kept", "before_magnifier", "log")
+    assert reasons["start"][1] != "before_magnifier"
