@@ -459,7 +459,7 @@ def test_a_mode_that_leaves_out_what_xla_compiles_runs_without_it_and_that_is_sa
     with caplog.at_level(logging.WARNING), npu_precision.autocast(
         dtype="float16", lower_compiled=False
     ):
-        model.fit(IMAGES, DIGITS, batch_size=32, verbose=0, callbacks=[guard])
+        model.fit(IMAGES[:64], DIGITS[:64], batch_size=32, verbose=0, callbacks=[guard])
     assert "its steps run without XLA" in warnings_of(caplog)[0]
 
 

@@ -433,6 +433,7 @@ def test_a_damaged_graph_in_which_what_is_summed_is_a_circle_is_refused():
 @modes
 def test_what_a_loop_magnifies_is_kept_before_it(mode):
     """If no iteration changes it. What the loop begins with may be anything behind a step."""
+    need_kernels(LOW[mode], "Sigmoid")
     text = loop(
         """
         product = MatMul(x, x)
