@@ -37,12 +37,13 @@ FunctionDefLibrary Marked(const FunctionDefLibrary& functions) {
 
 BodiesInPlace::BodiesInPlace(tensorflow::grappler::Cluster* cluster, const NamesOfKept& kept,
                              const GraphDef& graph)
-    : cluster_(cluster),
-      kept_(kept),
-      producer_(graph.versions().producer()),
-      library_(tensorflow::OpRegistry::Global(), Marked(graph.library())) {}
+    : cluster_(cluster), kept_(kept), graph_(graph) {}
 
 void BodiesInPlace::Decide(const std::string& function) {
+  if (library_ == nullptr) {
+    library_.reset(new tensorflow::FunctionLibraryDefinition(tensorflow::OpRegistry::Global(),
+                                                             Marked(graph_.library())));
+  }
   std::vector<Origin> kept;
   const Status status = Kept(function, &kept);
   if (!status.ok())
@@ -52,8 +53,8 @@ void BodiesInPlace::Decide(const std::string& function) {
 
 Status BodiesInPlace::Kept(const std::string& function, std::vector<Origin>* kept) const {
   tensorflow::grappler::GrapplerFunctionItem item;
-  TF_RETURN_IF_ERROR(tensorflow::grappler::MakeGrapplerFunctionItem(*library_.Find(function),
-                                                                    library_, producer_, &item));
+  TF_RETURN_IF_ERROR(tensorflow::grappler::MakeGrapplerFunctionItem(
+      *library_->Find(function), *library_, graph_.versions().producer(), &item));
   PrepareBody(cluster_, Bodies::kInPlace, &item);
   std::vector<std::string> names;
   TF_RETURN_IF_ERROR(kept_(item, &names));

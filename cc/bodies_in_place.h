@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ using NamesOfKept = std::function<tensorflow::Status(const tensorflow::grappler:
 
 class BodiesInPlace {
  public:
-  // `kept` and `cluster` must outlive the object.
+  // All must outlive the object.
   BodiesInPlace(tensorflow::grappler::Cluster* cluster, const NamesOfKept& kept,
                 const tensorflow::GraphDef& graph);
 
@@ -40,11 +41,12 @@ class BodiesInPlace {
  private:
   // The nodes that are kept, as names in the functions that they are from.
   tensorflow::Status Kept(const std::string& function, std::vector<Origin>* kept) const;
+
   tensorflow::grappler::Cluster* const cluster_;
   const NamesOfKept& kept_;
-  const int producer_;
-  // The functions with a mark on each node that tells where it is from.
-  tensorflow::FunctionLibraryDefinition library_;
+  const tensorflow::GraphDef& graph_;
+  // Its functions with a mark on each node that tells where it is from; made for the first of them.
+  std::unique_ptr<const tensorflow::FunctionLibraryDefinition> library_;
   std::map<std::string, std::set<std::string>> nodes_;  // the kept ones by function
 };
 

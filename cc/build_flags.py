@@ -36,6 +36,7 @@ class BuildFlags(NamedTuple):
 
 OWN_COMPILE_FLAGS = [
     "-O2",  # A model starts after the rewrite, and graphs have up to 100 000 nodes.
+    "-fno-math-errno",  # A square root that may set errno is no vector instruction.
     "-DNDEBUG",  # As TensorFlow's wheels are compiled: some of its headers' inline code asks.
     "-fPIC",  # It goes into a shared library.
     "-fvisibility=hidden",  # Exports only what is marked: no clash with another plug-in's symbols.

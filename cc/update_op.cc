@@ -90,6 +90,13 @@ class UpdateBase : public tensorflow::OpKernel {
 
  protected:
   int variables() const { return variables_; }
+  // Whether the program writes the variable. It may only read it, such as a moment that other ops
+  // have updated.
+  bool Stores(int variable) const {
+    return std::any_of(program_.begin(), program_.end(), [variable](const UpdateStep& step) {
+      return step.kind == UpdateKind::kStore && step.a == variable;
+    });
+  }
 
   // `size` is that of all variables.
   Status ReadInputs(OpKernelContext* context, int64_t size, UpdateInputs* inputs) const {
@@ -157,11 +164,12 @@ class UpdateKernel : public UpdateBase {
     OP_REQUIRES_OK(context, ReadInputs(context, size, &inputs));
     std::vector<Copy> copies;
     for (int k = 0; k < variables(); ++k) {
-      Tensor* const value = vars[k]->tensor();
-      OP_REQUIRES_OK(context, TakeCopies(context, *value, k, &copies));
+      if (!Stores(k)) continue;
+      OP_REQUIRES_OK(context, TakeCopies(context, *vars[k]->tensor(), k, &copies));
       OP_REQUIRES_OK(context, OwnBuffer(context, vars[k].get()));
-      inputs.variables.push_back(value->flat<float>().data());
     }
+    // Now that all have their buffers: two of them may be one variable.
+    for (const auto& var : vars) inputs.variables.push_back(var->tensor()->flat<float>().data());
     for (const Copy& copy : copies) {
       auto* data = reinterpret_cast<uint16_t*>(const_cast<char*>(copy.low.tensor_data().data()));
       inputs.copies.push_back({copy.variable, data, copy.low.dtype()});

@@ -1,6 +1,7 @@
 """The build: flags for a TensorFlow, the embedded configs, and setup.py's incremental builds."""
 
 import importlib.util
+import platform
 import re
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import sys
 import pytest
 from support import ROOT
 from support.build_project import RELEASE_VERSION, BuildProject, write
+
+from npu_precision import _library
 
 
 def load_script(name):
@@ -333,3 +336,12 @@ def test_the_environments_are_both_ends_of_the_range_and_the_last_with_estimator
     assert locked("tf1.15")["tensorflow"].startswith(f"{first}.")
     major, minor, _ = locked("tf2.21")["tensorflow-cpu"].split(".")
     assert last == f"{major}.{int(minor) + 1}"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names instructions of x86-64")
+def test_square_roots_of_updates_are_vector_instructions():
+    """Adam has one for each element of a weight. One that may set errno is computed by itself."""
+    listing = subprocess.run(
+        ["objdump", "--disassemble", _library.PATH], capture_output=True, text=True, check=True
+    ).stdout
+    assert re.search(r"\bv?sqrtps\b", listing)
