@@ -27,7 +27,8 @@ namespace npu_precision {
 // - nodes with `ends_path` set, by node id,
 // - sums and means, except those of complements such as 1 - p.
 // At an If or Case it goes on before the inputs whose errors reach the output, if marks say which
-// those are (see analysis/body_facts.h), else before all. It goes into no branch.
+// those are (see analysis/body_facts.h), else before all. It goes into no branch:
+// the rule kept_in_place does (see cc/bodies_in_place.h).
 std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view,
                                         const std::vector<ValueRange>& ranges,
                                         const std::vector<Accumulator>& accumulators,

@@ -65,8 +65,8 @@ const std::vector<ReasonRow>& Reasons() {
       {Reason::kMagnifies, "magnifies", ReasonKind::kKeepRule, false,
        "it magnifies the rounding errors of its inputs"},
       {Reason::kKeptInPlace, "kept_in_place", ReasonKind::kKeepRule, false,
-       "a rule keeps it because of another function that XLA compiles with this one: the body of a "
-       "loop or branch, or what is around it"},
+       "a rule keeps it because of a node in another function: in the body of a loop or branch, or "
+       "around it"},
       {Reason::kFollowsForward, "follows_forward", ReasonKind::kKeepRule, false,
        "it is the gradient of {cause}, which was kept by its name or scope"},
       {Reason::kCastsCostMore, "casts_cost_more", ReasonKind::kUse, false,

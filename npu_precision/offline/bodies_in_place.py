@@ -10,11 +10,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
-from npu_precision import _library, _marks, _tf_compat
+from npu_precision import _marks, _tf_compat
 from npu_precision.offline.optimize_graph import NOT_INLINED, config_of, meta_graph_of
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 
@@ -25,6 +26,7 @@ _LOWER = "_lower_using_switch_merge"
 
 
 def mark_kept(
+    facts: Mapping[str, Any],
     graph_def: graph_pb2.GraphDef,
     fetch_nodes: Collection[str],
     feed_nodes: Collection[str],
@@ -32,10 +34,11 @@ def mark_kept(
     options: PrecisionOptions,
     marked: graph_pb2.GraphDef,
 ) -> None:
-    """Marks the kept nodes, in `marked`, a copy of the graph; the others are as for rewrite()."""
-    if not any(node.op in _WITH_BODIES for _, nodes in _bodies(graph_def) for node in nodes):
-        return
-    fitting = set(_library.body_facts(graph_def, known_functions)["fit_in_place"])
+    """Marks the kept nodes, in `marked`, a copy of the graph.
+
+    `facts` are those of body_facts() about the graph; the other arguments are as for rewrite().
+    """
+    fitting = set(facts["fit_in_place"])
     if "" not in fitting:
         return
     placed = graph_pb2.GraphDef()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
+from typing import Any
 
 from tensorflow.core.framework import graph_pb2
 
-from npu_precision import _library, _marks
+from npu_precision import _marks
 
 MARKS = (
     _marks.BODY_ROLE,
@@ -17,20 +18,15 @@ MARKS = (
 
 
 def mark_bodies(
-    graph_def: graph_pb2.GraphDef,
-    known_functions: Collection[str],
+    facts: Mapping[str, Any],
     marked: graph_pb2.GraphDef,
 ) -> None:
     """Marks nodes of functions, and nodes that choose between functions.
 
     Args:
-        graph_def: the graph that the facts are about.
-        known_functions: names of functions that are called from elsewhere too.
-        marked: a copy of it, whose nodes get the marks.
+        facts: those of body_facts() about a graph with functions.
+        marked: a copy of the graph, whose nodes get the marks.
     """
-    if not graph_def.library.function:
-        return
-    facts = _library.body_facts(graph_def, known_functions)
     bodies = {each.signature.name: each.node_def for each in marked.library.function}
     for name, role in facts["roles"].items():
         if bodies[name]:

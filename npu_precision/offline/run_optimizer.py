@@ -122,9 +122,11 @@ def _run(
 ) -> tuple[graph_pb2.GraphDef, Ledger]:
     """Runs the optimizer once, over the graph and each function; arguments are those of rewrite."""
     meta_graph, replaced = meta_graph_of(graph_def, fetch_nodes, feed_nodes, known_functions)
-    body_marks.mark_bodies(graph_def, known_functions, meta_graph.graph_def)
-    graphs = graph_def, fetch_nodes, feed_nodes, known_functions
-    bodies_in_place.mark_kept(*graphs, options, meta_graph.graph_def)
+    if graph_def.library.function:
+        facts = _library.body_facts(graph_def, known_functions)
+        body_marks.mark_bodies(facts, meta_graph.graph_def)
+        graphs = graph_def, fetch_nodes, feed_nodes, known_functions
+        bodies_in_place.mark_kept(facts, *graphs, options, meta_graph.graph_def)
     compiled_marks.mark_compiled(meta_graph.graph_def)
     if not keep_io_types:
         for node in meta_graph.graph_def.node:

@@ -15,6 +15,7 @@ import tensorflow as tf
 from support.tf_versions import needs_functions_by_default
 
 import npu_precision
+from npu_precision import _library
 from npu_precision.offline import bodies_in_place
 
 pytestmark = needs_functions_by_default
@@ -129,5 +130,8 @@ def test_where_bodies_cannot_be_put_in_place_each_is_decided_about_alone(monkeyp
     function.signature.name = "branching"
     function.node_def.add(op="StatelessIf")
     with caplog.at_level(logging.INFO):
-        bodies_in_place.mark_kept(graph, [], [], (), npu_precision.PrecisionOptions(), marked)
+        facts = _library.body_facts(graph, ())
+        bodies_in_place.mark_kept(
+            facts, graph, [], [], (), npu_precision.PrecisionOptions(), marked
+        )
     assert "decided about each body alone, because of no way" in caplog.text
