@@ -7,13 +7,13 @@
 
 #include <functional>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "cc/prepared_bodies.h"
 #include "graph_passes/graph/marks.h"
-#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/function.pb.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 #include "tensorflow/core/grappler/grappler_item.h"
@@ -28,8 +28,8 @@ using NamesOfKept = std::function<tensorflow::Status(const tensorflow::grappler:
 class BodiesInPlace {
  public:
   // All must outlive the object.
-  BodiesInPlace(tensorflow::grappler::Cluster* cluster, const NamesOfKept& kept,
-                const tensorflow::GraphDef& graph);
+  BodiesInPlace(tensorflow::grappler::Cluster* cluster, const NamesOfKept& kept, int producer,
+                PreparedBodies* bodies);
 
   // Decides about the function with the bodies in place. Does nothing if they cannot be put there:
   // then each body is decided about alone.
@@ -39,14 +39,16 @@ class BodiesInPlace {
   void Mark(const std::string& function, tensorflow::GraphDef* body) const;
 
  private:
+  // Adds the function and all that it names, with a mark on each node that tells where it is from.
+  tensorflow::Status AddMarked(const std::string& function, std::set<std::string>* seen,
+                               tensorflow::FunctionDefLibrary* marked) const;
   // The nodes that are kept, as names in the functions that they are from.
   tensorflow::Status Kept(const std::string& function, std::vector<Origin>* kept) const;
 
   tensorflow::grappler::Cluster* const cluster_;
   const NamesOfKept& kept_;
-  const tensorflow::GraphDef& graph_;
-  // Its functions with a mark on each node that tells where it is from; made for the first of them.
-  std::unique_ptr<const tensorflow::FunctionLibraryDefinition> library_;
+  const int producer_;
+  PreparedBodies* const bodies_;
   std::map<std::string, std::set<std::string>> nodes_;  // the kept ones by function
 };
 

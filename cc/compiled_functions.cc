@@ -8,12 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/kept_values.h"
-#include "cc/prepare_body.h"
+#include "cc/prepared_bodies.h"
 #include "graph_passes/analysis/body_facts.h"
 #include "graph_passes/graph/function_ops.h"
 #include "graph_passes/graph/marks.h"
-#include "tensorflow/core/framework/function.h"
-#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/function.pb.h"
 #include "tensorflow/core/grappler/utils/functions.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/hash/hash.h"
@@ -24,11 +23,11 @@ namespace {
 
 using tensorflow::AttrValue;
 using tensorflow::FunctionDef;
-using tensorflow::FunctionLibraryDefinition;
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using tensorflow::Status;
 using tensorflow::grappler::Cluster;
+using tensorflow::grappler::GrapplerFunctionItem;
 using tensorflow::grappler::GrapplerItem;
 
 template <typename Attributes>
@@ -48,20 +47,19 @@ bool HasCompiled(const GraphDef& graph) {
 class Rewriter {
  public:
   Rewriter(Cluster* cluster, const RewriteBody& rewrite, const NamesOfKept& kept, GraphDef* graph)
-      : cluster_(cluster),
-        rewrite_(rewrite),
+      : rewrite_(rewrite),
         graph_(*graph),
-        library_(tensorflow::OpRegistry::Global(), graph->library()),
+        bodies_(cluster, *graph),
         facts_(FindBodyFacts(*graph, /*known=*/{})),
-        in_place_(cluster, kept, *graph) {}
+        in_place_(cluster, kept, graph->versions().producer(), &bodies_) {}
 
   Status Run() {
     bool changed = false;
     for (NodeDef& node : *graph_.mutable_node()) {
       TF_RETURN_IF_ERROR(PointToNew(CallsCompiled(node), {}, &node, &changed));
     }
-    for (const std::string& name : added_) {
-      *graph_.mutable_library()->add_function() = *library_.Find(name);
+    for (const std::string& name : bodies_.added()) {
+      *graph_.mutable_library()->add_function() = *bodies_.Function(name);
     }
     return Status();
   }
@@ -88,7 +86,7 @@ class Rewriter {
   }
 
   Status Rename(bool is_compiled, const std::vector<bool>& kept, std::string* name, bool* changed) {
-    const FunctionDef* function = library_.Find(*name);
+    const FunctionDef* function = bodies_.Function(*name);
     if (function == nullptr) return Status();
     if (!is_compiled && !IsCompiled(*function)) return Status();
     const std::string old_name = *name;
@@ -121,9 +119,9 @@ class Rewriter {
   // Adds the arguments of a loop whose next values its body keeps, or which it never changes.
   Status KeptInLoop(const NodeDef& loop, const std::vector<Kept>& arguments,
                     std::vector<bool>* kept) {
-    const FunctionDef* function = library_.Find(loop.attr().at("body").func().name());
+    const FunctionDef* function = bodies_.Function(loop.attr().at("body").func().name());
     if (function == nullptr) return Status();
-    tensorflow::grappler::GrapplerFunctionItem item;
+    GrapplerFunctionItem item;
     TF_RETURN_IF_ERROR(Prepare(*function, &item));
     for (bool grows = true; grows;) {
       grows = false;
@@ -143,11 +141,11 @@ class Rewriter {
     return Status();
   }
 
-  Status Prepare(const FunctionDef& function, tensorflow::grappler::GrapplerFunctionItem* item) {
-    TF_RETURN_IF_ERROR(tensorflow::grappler::MakeGrapplerFunctionItem(
-        function, library_, graph_.versions().producer(), item));
-    PrepareBody(cluster_, Bodies::kReferred, item);
-    for (const FunctionDef& each : item->graph.library().function()) TF_RETURN_IF_ERROR(Add(each));
+  // The prepared body, with the marks of what is known about it.
+  Status Prepare(const FunctionDef& function, GrapplerFunctionItem* item) {
+    const GrapplerFunctionItem* prepared;
+    TF_RETURN_IF_ERROR(bodies_.Body(function, &prepared));
+    *item = *prepared;
     MarkBody(facts_, function.signature().name(), &item->graph);
     in_place_.Mark(function.signature().name(), &item->graph);
     return Status();
@@ -155,7 +153,7 @@ class Rewriter {
 
   Status Rewrite(const FunctionDef& function, const std::vector<bool>& kept,
                  std::string* new_name) {
-    tensorflow::grappler::GrapplerFunctionItem item;
+    GrapplerFunctionItem item;
     TF_RETURN_IF_ERROR(Prepare(function, &item));
     MarkKept(kept, &item.graph);
     GraphDef body;
@@ -174,12 +172,8 @@ class Rewriter {
     }
     if (!changed) return Status();
     item.SwapFunctionBody(std::move(body));
-    FunctionDef made;
-    TF_RETURN_IF_ERROR(tensorflow::grappler::MakeFunctionDef(item, library_, &made));
-    FunctionDef rewritten = function;
-    rewritten.mutable_node_def()->Swap(made.mutable_node_def());
-    rewritten.mutable_ret()->swap(*made.mutable_ret());
-    rewritten.mutable_control_ret()->swap(*made.mutable_control_ret());
+    FunctionDef rewritten;
+    TF_RETURN_IF_ERROR(bodies_.WithBody(function, item, &rewritten));
     std::string serialized;
     if (!tensorflow::SerializeToStringDeterministic(rewritten, &serialized)) {
       return tensorflow::errors::Internal("cannot serialize ", function.signature().name());
@@ -188,26 +182,17 @@ class Rewriter {
     const std::string name = absl::StrCat(function.signature().name(), "_lowered_", hash);
     rewritten.mutable_signature()->set_name(name);
     *new_name = name;
-    return Add(rewritten);
+    return bodies_.Add(rewritten);
   }
 
-  Status Add(const FunctionDef& function) {
-    const std::string& name = function.signature().name();
-    if (library_.Find(name) != nullptr) return Status();
-    added_.push_back(name);
-    return library_.AddFunctionDef(function);
-  }
-
-  Cluster* const cluster_;
   const RewriteBody& rewrite_;
   GraphDef& graph_;
-  FunctionLibraryDefinition library_;
+  PreparedBodies bodies_;
   const BodyFacts facts_;
   BodiesInPlace in_place_;
   int depth_ = 0;  // of functions that are being rewritten, each called by the one before
   // By name and kept arguments.
   std::map<std::pair<std::string, std::vector<bool>>, std::string> new_names_;
-  std::vector<std::string> added_;
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "cc/error_op.h"
 #include "cc/flight_store.h"
 #include "cc/float16_on_cpu.h"
+#include "cc/function_stubs.h"
 #include "cc/fuse_ops.h"
 #include "cc/kernel_support.h"
 #include "cc/log_once.h"
@@ -30,7 +31,6 @@
 #include "graph_passes/autocast_runs.h"
 #include "graph_passes/decide/plan_fused_ops.h"
 #include "graph_passes/decide/reasons.h"
-#include "graph_passes/fuse/inline_convolutions.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/input_names.h"
 #include "graph_passes/graph/marks.h"
@@ -141,25 +141,6 @@ void EraseForSpeed(std::set<std::string>* passes) {
   for (const Pass& pass : Passes()) {
     if (pass.purpose == Switch::kForSpeed) passes->erase(pass.name);
   }
-}
-
-// The item with the signatures of its functions, as an optimizer gets it that has no use for their
-// bodies; but with the bodies that a pass may inline.
-GrapplerItem WithStubs(const GrapplerItem& item) {
-  GraphDef graph;
-  *graph.mutable_node() = item.graph.node();
-  *graph.mutable_versions() = item.graph.versions();
-  for (const tensorflow::FunctionDef& function : item.graph.library().function()) {
-    tensorflow::FunctionDef* stub = graph.mutable_library()->add_function();
-    if (IsCompiledConvolution(function)) {
-      *stub = function;
-      continue;
-    }
-    *stub->mutable_signature() = function.signature();
-    *stub->mutable_attr() = function.attr();
-    *stub->mutable_arg_attr() = function.arg_attr();
-  }
-  return item.WithGraph(std::move(graph));
 }
 
 class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {

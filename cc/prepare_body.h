@@ -7,14 +7,14 @@
 
 namespace npu_precision {
 
-// Whether loops and branches refer to their bodies, or have them in place, as in TensorFlow 1.
-enum class Bodies { kReferred, kInPlace };
-
 // Runs those of Grappler's optimizers that run before ours: decisions look for the constants and
 // the forms that they make. This inlines calls, whose specialized functions may be new in the
 // library of the graph. An optimizer that fails is left out.
-void PrepareBody(tensorflow::grappler::Cluster* cluster, Bodies bodies,
-                 tensorflow::grappler::GrapplerItem* item);
+void PrepareBody(tensorflow::grappler::Cluster* cluster, tensorflow::grappler::GrapplerItem* item);
+
+// Replaces the loops and branches that ask for it by their bodies, as TensorFlow 1 has them.
+void PutBodiesInPlace(tensorflow::grappler::Cluster* cluster,
+                      tensorflow::grappler::GrapplerItem* item);
 
 }  // namespace npu_precision
 

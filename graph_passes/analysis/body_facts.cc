@@ -34,18 +34,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Paths = std::vector<std::pair<int, int>>;
 
-// The functions that the node names in its attributes. Those that begin with an underscore call
-// nothing.
-std::vector<std::string> Named(const NodeDef& node) {
-  std::vector<std::string> names;
-  for (const auto& attr : node.attr()) {
-    if (attr.first[0] == '_') continue;
-    if (attr.second.has_func()) names.push_back(attr.second.func().name());
-    for (const auto& function : attr.second.list().func()) names.push_back(function.name());
-  }
-  return names;
-}
-
 // The graph itself, or the body of a function as a graph with arguments and results.
 struct Body {
   GraphDef graph;
@@ -125,7 +113,7 @@ class Finder {
       for (int id = 0; id < body.second.view.size(); ++id) {
         const NodeDef& node = body.second.view.node(id);
         named.insert(node.op());
-        for (const std::string& name : Named(node)) named.insert(name);
+        for (const std::string& name : NamedFunctions(node)) named.insert(name);
       }
     }
     for (const auto& function : functions_) {
@@ -157,14 +145,14 @@ class Finder {
     if (!body.is_read) {
       if (name.empty()) return;
       for (const NodeDef& node : functions_[name]->node_def()) {
-        for (const std::string& callee : Named(node)) Call(callee, BodyRole::kCalled);
+        for (const std::string& callee : NamedFunctions(node)) Call(callee, BodyRole::kCalled);
       }
       return;
     }
     const GraphView& view = body.view;
     std::vector<int> calls;
     for (int id = 0; id < view.size(); ++id) {
-      if (view.calls_function(id) || !Named(view.node(id)).empty()) calls.push_back(id);
+      if (view.calls_function(id) || !NamedFunctions(view.node(id)).empty()) calls.push_back(id);
     }
     if (calls.empty()) return;
     const std::vector<bool> iterated = OnCycles(view), returned = OnPathsToResults(view);
@@ -182,7 +170,7 @@ class Finder {
       }
       if (IsLoop(op)) Call(view.node(id).attr().at("body").func().name(), BodyRole::kLoopBody);
       Call(op, callee);
-      for (const std::string& named : Named(view.node(id))) Call(named, callee);
+      for (const std::string& named : NamedFunctions(view.node(id))) Call(named, callee);
     }
   }
 
@@ -285,7 +273,7 @@ class Finder {
   std::vector<std::string> CalledBy(const NodeDef& node) const {
     std::vector<std::string> called;
     if (functions_.count(node.op()) != 0) called.push_back(node.op());
-    for (const std::string& name : Named(node)) {
+    for (const std::string& name : NamedFunctions(node)) {
       if (functions_.count(name) != 0) called.push_back(name);
     }
     return called;
@@ -314,7 +302,7 @@ class Finder {
   // cannot be read, or calls itself.
   bool PathsThrough(const NodeDef& node, Paths* paths) {
     std::set<std::pair<int, int>> found;
-    for (const std::string& name : Named(node)) {
+    for (const std::string& name : NamedFunctions(node)) {
       const OfFunction& branch = PathsIn(name);
       if (!branch.is_known) return false;
       // Input 0 chooses the branch.

@@ -3,6 +3,10 @@
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_FUNCTION_OPS_H_
 
 #include <string>
+#include <vector>
+
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/node_def.pb.h"
 
 namespace npu_precision {
 
@@ -19,6 +23,18 @@ inline bool IsChoice(const std::string& op) {
 }
 
 inline bool IsLoop(const std::string& op) { return op == "While" || op == "StatelessWhile"; }
+
+// The functions that the node names in its attributes. Those that begin with an underscore call
+// nothing.
+inline std::vector<std::string> NamedFunctions(const tensorflow::NodeDef& node) {
+  std::vector<std::string> names;
+  for (const auto& attr : node.attr()) {
+    if (attr.first[0] == '_') continue;
+    if (attr.second.has_func()) names.push_back(attr.second.func().name());
+    for (const auto& function : attr.second.list().func()) names.push_back(function.name());
+  }
+  return names;
+}
 
 }  // namespace npu_precision
 

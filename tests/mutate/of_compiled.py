@@ -37,6 +37,13 @@ MUTATIONS = (
         "A value that no iteration changes looks as if one did.",
         f"{_IN_PLACE}::test_what_another_body_magnifies_is_kept",
     ),
+    _prepare(
+        "implementations",
+        'function.mutable_attr()->erase("api_implements");',
+        "",
+        "A product is rounded before a Keras LSTM that magnifies its errors.",
+        f"{_IN_PLACE}::test_what_a_function_with_another_implementation_for_gpus_magnifies_is_kept",
+    ),
     _saved(
         "in_place",
         "if node.name in kept[function]:",

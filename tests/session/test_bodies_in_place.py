@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.tf_versions import needs_compiled_functions
+from support.tf_versions import needs_compiled_functions, needs_function_attributes
 
 from npu_precision import PrecisionOptions, autocast
 from npu_precision.ledger import Ledger
@@ -91,6 +91,25 @@ def test_what_another_body_magnifies_is_kept(name, mode, tmp_path):
     (node,) = (node for node in nodes if node.name == name.partition(" ")[0])
     assert (node.decision, node.reason) == ("kept", "kept_in_place")
     # What a product of 8 terms rounds is not of the kept nodes.
+    np.testing.assert_allclose(result, exact, rtol=0.1, atol=0.1)
+
+
+@needs_function_attributes
+def test_what_a_function_with_another_implementation_for_gpus_magnifies_is_kept(tmp_path):
+    """Keras' LSTM is such a function. Grappler leaves it where it is until it has chosen one."""
+    attributes = {"api_implements": "a_layer", "api_preferred_device": "CPU"}
+
+    @tf.function(experimental_attributes=attributes)
+    def layer(p):
+        return tf.math.log(1.0 - p)
+
+    def step(x):
+        return layer(tf.sigmoid(tf.matmul(x, W), name="p"))
+
+    exact, _ = run(step, X)
+    result, nodes = run(step, X, tmp_path, precision_mode=MODES[0])
+    (node,) = (node for node in nodes if node.name == "p")
+    assert (node.decision, node.reason) == ("kept", "before_magnifier")
     np.testing.assert_allclose(result, exact, rtol=0.1, atol=0.1)
 
 
