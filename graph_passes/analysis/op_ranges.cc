@@ -233,6 +233,7 @@ const std::unordered_map<std::string, OpRange>& Table() {
       {"Exit", Same<0>},
       {"NextIteration", Same<0>},
       {"Switch", Same<0>},
+      {"_SwitchN", Same<0>},
       {"Merge", JoinAll},
 
       // Picked or averaged values.

@@ -17,14 +17,14 @@ bool IsFree(const std::string& op) {
   static const auto* names =
       new Names{"Identity", "Snapshot",   "StopGradient", "PreventGradient", "EnsureShape",
                 "Reshape",  "ExpandDims", "Squeeze",      "Shape",           "Size",
-                "Rank",     "Exit",       "Merge",        "Switch"};
+                "Rank",     "Exit",       "Merge",        "Switch", "_SwitchN"};
   return names->count(op) != 0;
 }
 
 // Whether the op may run more often than its consumers: in each iteration, or for a branch that is
 // not taken. It follows only with a producer that follows, so that no Cast comes right before it.
 bool NeedsProducer(const std::string& op) {
-  static const auto* names = new Names{"NextIteration", "Switch", "TensorListPushBack",
+  static const auto* names = new Names{"NextIteration", "Switch", "_SwitchN", "TensorListPushBack",
                                        "TensorListSetItem", "TensorArrayWriteV3"};
   return names->count(op) != 0;
 }
@@ -41,7 +41,7 @@ class Follower {
         moves_values_(view, MovesValues),
         is_free_(view, IsFree),
         needs_producer_(view, NeedsProducer),
-        switches_(view, "Switch"),
+        switches_(view, IsSwitch),
         casts_(view, "Cast"),
         loop_conds_(view, "LoopCond"),
         may_follow_(view.num_groups()),

@@ -57,7 +57,7 @@ class Updates {
   }
 
   static bool YieldsSameVariable(const std::string& op) {
-    return op == "Identity" || op == "Enter" || op == "Switch" || op == "RefIdentity" ||
+    return op == "Identity" || op == "Enter" || IsSwitch(op) || op == "RefIdentity" ||
            op == "RefEnter" || op == "RefSwitch";
   }
 

@@ -168,6 +168,7 @@ bool AliasesInput(const std::string& op) {
   static const auto* names = new Names{"Identity",
                                        "Enter",
                                        "Switch",
+                                       "_SwitchN",
                                        "Merge",
                                        "StopGradient",
                                        "PreventGradient",
@@ -187,8 +188,10 @@ bool IsArgument(const std::string& op) { return op == "_Arg" || op == "_DeviceAr
 bool IsResult(const std::string& op) { return op == "_Retval" || op == "_DeviceRetval"; }
 
 bool IsControlFlow(const std::string& op) {
-  return op == "Switch" || op == "Exit" || IsMerge(op) || FeedsLoopMerge(op);
+  return IsSwitch(op) || op == "Exit" || IsMerge(op) || FeedsLoopMerge(op);
 }
+
+bool IsSwitch(const std::string& op) { return op == "Switch" || op == "_SwitchN"; }
 
 bool IsEnter(const std::string& op) { return op == "Enter" || op == "RefEnter"; }
 
@@ -267,7 +270,7 @@ bool MovesValues(const std::string& op) {
       "Roll", "SpaceToBatch", "SpaceToBatchND", "SpaceToDepth", "DepthToSpace", "Diag",
       "MatrixDiag", "Shape", "Size", "Rank",
       // Control flow.
-      "Enter", "Exit", "NextIteration", "Merge", "Switch",
+      "Enter", "Exit", "NextIteration", "Merge", "Switch", "_SwitchN",
       // Handles.
       "EmptyTensorList", "TensorListReserve", "TensorListFromTensor", "TensorListPushBack",
       "TensorListSetItem", "TensorListGetItem", "TensorListPopBack", "TensorListStack",

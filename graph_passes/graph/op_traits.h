@@ -48,6 +48,8 @@ bool IsResult(const std::string& op);
 
 // An op of TensorFlow 1 loops and branches, which yields its input.
 bool IsControlFlow(const std::string& op);
+// A branch is chosen: of two, or of many for a Case.
+bool IsSwitch(const std::string& op);
 bool IsEnter(const std::string& op);
 bool IsExit(const std::string& op);
 // Merge and the Enter or NextIteration that feed it are one value of one dtype.

@@ -22,6 +22,7 @@ _MOVES = {
     "StackPopV2",
     "StackPushV2",
     "Switch",
+    "_SwitchN",
 }
 # A name that ends with a shorter one is of a fusion, if the shorter one has so many letters.
 _FEWEST_LETTERS = 4

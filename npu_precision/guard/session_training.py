@@ -23,7 +23,7 @@ tf1 = tf.compat.v1
 # Ops that write a variable, and ops that may call such an op.
 _WRITES = re.compile(r".*(Apply|Assign|Scatter).*|If|Case|While|(Stateful)?PartitionedCall")
 # Ops that pass a variable into a loop or a branch.
-_HANDS_ON = ("Identity", "Enter", "RefEnter", "Switch", "RefSwitch")
+_HANDS_ON = ("Identity", "Enter", "RefEnter", "Switch", "RefSwitch", "_SwitchN")
 # Ops that yield the next batch; when a step is run again, its batch is fed.
 _BATCHES = ("IteratorGetNext", "QueueDequeue", "ReaderRead")
 _NEED_LOSS = "PrecisionGuard: the graph has no losses in its collection: give loss=TENSOR"

@@ -197,6 +197,13 @@ MUTATIONS = (
         "inverse",
     ),
     _op_ranges(
+        "case",
+        '{"_SwitchN", Same<0>},',
+        "",
+        "A probability that a Case chooses may have any value.",
+        "passes/test_error_path_ends.py::test_what_a_case_chooses_has_the_range_of_its_input",
+    ),
+    _op_ranges(
         "product_by_itself",
         "const ValueRange term = Times(Input(in, 0), Input(in, 1));",
         "const ValueRange term = SquareOf(Input(in, 0));",

@@ -4,7 +4,7 @@ import pytest
 from support.check_rewrite import check_rewrite
 from support.loop_text import loop
 from support.text_graph import read_graph
-from support.tf_versions import need_kernels
+from support.tf_versions import need_kernels, needs_ops
 
 from npu_precision import rewrite_graph_def
 
@@ -284,7 +284,7 @@ BRANCHES = [
 @pytest.mark.parametrize("op", ["If", "StatelessIf", "Case"])
 @pytest.mark.parametrize(("lines", "result", "reaches"), BRANCHES)
 def test_before_a_branch_only_what_it_computes_its_result_from_is_kept(op, lines, result, reaches):
-    """The other branch returns a constant. TensorFlow has no Switch for a Case."""
+    """The other branch returns a constant."""
     chosen = "branches=[taken, other]" if op == "Case" else "then_branch=taken, else_branch=other"
     which = "Const[int32](value=0)" if op == "Case" else "Const[bool](value=True)"
     found = check_rewrite(
@@ -304,15 +304,37 @@ def test_before_a_branch_only_what_it_computes_its_result_from_is_kept(op, lines
         None,
         ["loss", "other"],
     )
-    lowered = ("lowered", "gray_follows_lowered", "product")
     assert (
         found.reasons["p"]
         == {
             True: ("kept", "before_magnifier", "loss"),
-            False: lowered,
-            "magnifier": lowered if op == "Case" else ("kept", "kept_in_place", ""),
+            False: ("lowered", "gray_follows_lowered", "product"),
+            "magnifier": ("kept", "kept_in_place", ""),
         }[reaches]
     )
+
+
+@needs_ops("_SwitchN")
+def test_what_a_case_chooses_has_the_range_of_its_input():
+    """In place, a Case is a _SwitchN. A comparison with a probability magnifies."""
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        which = Const[int32](value=0)
+        product = MatMul(x, x)
+        p = Sigmoid(product)
+        chosen = _SwitchN(p, which, num_outs=2)
+        zero = Const(value=0.0)
+        less = Less(zero, chosen)
+        first = Cast[bool,float32](less)
+        second = Neg(chosen:1)
+        either = Merge(first, second)
+        """,
+        None,
+        ["either"],
+    )
+    assert result.reasons["p"] == ("kept", "before_magnifier", "less")
+    assert result.reasons["chosen"] == ("kept", "before_magnifier", "less")
 
 
 def test_before_a_branch_that_counts_nothing_is_kept():

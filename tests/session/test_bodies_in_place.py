@@ -41,6 +41,13 @@ def surprise(x):
     return tf.cond(tf.reduce_sum(x) > -1e9, lambda: tf.math.log(1.0 - p), lambda: p)
 
 
+def surprise_in_a_case(x):
+    """As surprise(), with more than two branches."""
+    p = tf.sigmoid(tf.matmul(x, W), name="p")
+    which = tf.cast(tf.reduce_sum(x) > 1e9, tf.int32)
+    return tf.switch_case(which, [lambda: tf.math.log(1.0 - p), lambda: p, lambda: 2.0 * p])
+
+
 def surprise_in_a_loop(x):
     """As surprise(), where the branch is in a loop."""
     p = tf.sigmoid(tf.matmul(x, W), name="p")
@@ -65,6 +72,7 @@ def surprise_behind(x):
 PROGRAMS = {
     "turned": (farthest, POINTS),
     "p": (surprise, X),
+    "p in a case": (surprise_in_a_case, X),
     "p in a loop": (surprise_in_a_loop, X),
     "cond/p": (surprise_behind, X),
 }
