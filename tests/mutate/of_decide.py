@@ -361,8 +361,8 @@ MUTATIONS = (
     ),
     _variable_updates(
         "enter",
-        'op == "Identity" || op == "Enter" || op == "Switch"',
-        'op == "Identity" || op == "Switch"',
+        'op == "Identity" || op == "Enter" || IsSwitch(op)',
+        'op == "Identity" || IsSwitch(op)',
         "A write within a loop is not of the variable that was read before it.",
         f"{_VARIABLE_UPDATES}::test_a_write_through_another_node_is_of_the_variable_that_was_read[Enter]",
     ),

@@ -114,20 +114,20 @@ def test_npu_bridges_import_lines_work_as_they_are(run_cold_python):
     assert run_cold_python(IMPORTS).stdout == "all imported\n"
 
 
-def test_the_documented_script_runs_with_its_own_import_line(run_cold_python, mixlist, tmp_path):
+def test_the_documented_script_runs_with_its_own_import_line(run_python, mixlist, tmp_path):
     script = "import npu_precision\n\nnpu_precision.install_as_npu_bridge()\n" + (
         SESSION_SCRIPT.replace("npu_precision.npu_init", "npu_bridge.npu_init")
     )
-    process = run_cold_python(script, mixlist(black=["Relu"]), tmp_path / "reports")
+    process = run_python(script, mixlist(black=["Relu"]), tmp_path / "reports")
     assert float(process.stdout) == pytest.approx(8 * 15.5, rel=1e-2)
 
 
 @pytest.mark.parametrize("imported", ["", "import npu_bridge\n"])
-def test_a_real_npu_bridge_is_not_hidden(run_cold_python, tmp_path, imported):
+def test_a_real_npu_bridge_is_not_hidden(run_python, tmp_path, imported):
     (tmp_path / "npu_bridge").mkdir()
     (tmp_path / "npu_bridge" / "__init__.py").touch()
     script = imported + "import npu_precision\n\nnpu_precision.install_as_npu_bridge()\n"
-    process = run_cold_python(script, check=False)
+    process = run_python(script, check=False)
     assert "RuntimeError: the real npu_bridge is installed here" in process.stderr
 
 

@@ -56,14 +56,14 @@ def test_the_names_come_by_npu_devices_own_import_lines(run_cold_python):
         ("import npu_device.compat.v1.nothing", "no counterpart of npu_bridge.nothing"),
     ],
 )
-def test_a_module_that_is_not_here_is_named(run_cold_python, line, message):
-    assert message in run_cold_python(BEGIN + line, check=False).stderr
+def test_a_module_that_is_not_here_is_named(run_python, line, message):
+    assert message in run_python(BEGIN + line, check=False).stderr
 
 
-def test_a_real_npu_device_is_not_hidden(run_cold_python, tmp_path):
+def test_a_real_npu_device_is_not_hidden(run_python, tmp_path):
     (tmp_path / "npu_device").mkdir()
     (tmp_path / "npu_device" / "__init__.py").touch()
-    process = run_cold_python(BEGIN, check=False)
+    process = run_python(BEGIN, check=False)
     assert "RuntimeError: the real npu_device is installed here" in process.stderr
 
 
@@ -83,8 +83,8 @@ with tf.Session(config=config) as session:
 
 
 @needs_functions_by_default
-def test_a_tf1_script_runs_in_sessions_on_tensorflow_2(run_cold_python):
-    assert run_cold_python(SESSION).stdout == "1.0\n"
+def test_a_tf1_script_runs_in_sessions_on_tensorflow_2(run_python):
+    assert run_python(SESSION).stdout == "1.0\n"
 
 
 ON_1_15 = f"""{BEGIN}
@@ -98,7 +98,7 @@ except ImportError as error:
 """
 
 
-def test_tensorflow_1_has_no_npu_device(run_cold_python):
+def test_tensorflow_1_has_no_npu_device(run_python):
     import tensorflow as tf
 
     expected = "imported"
@@ -107,4 +107,4 @@ def test_tensorflow_1_has_no_npu_device(run_cold_python):
             "npu_device is for TensorFlow 2, and this is TensorFlow 1, whose scripts write "
             "`from npu_bridge.npu_init import *`"
         )
-    assert run_cold_python(ON_1_15).stdout.strip() == expected
+    assert run_python(ON_1_15).stdout.strip() == expected

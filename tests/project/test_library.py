@@ -24,8 +24,8 @@ def package_without_library(tmp_path):
 @pytest.mark.parametrize(
     "module", ["npu_precision", "npu_precision.npu_init", "npu_precision.npu_bridge.hooks"]
 )
-def test_importing_any_module_loads_the_optimizer(run_cold_python, module):
-    process = run_cold_python(
+def test_importing_any_module_loads_the_optimizer(run_python, module):
+    process = run_python(
         f"import {module}\n"
         "from npu_precision._tf_compat import op_definition\n"
         "print(op_definition('NpuPrecisionError').attr[0].name)\n"
@@ -97,19 +97,19 @@ def not_ours(path):
 
 @pytest.mark.parametrize("make", [undefined_symbol, not_a_library, not_ours])
 def test_a_library_that_does_not_load_is_reported_with_the_loaders_reason(
-    run_cold_python, tmp_path, make
+    run_python, tmp_path, make
 ):
     path = tmp_path / "npu_optimizer.so"
     reason = make(path)
-    process = run_cold_python("import npu_precision", check=False, NPU_PRECISION_LIBRARY=str(path))
+    process = run_python("import npu_precision", check=False, NPU_PRECISION_LIBRARY=str(path))
     error = next(line for line in process.stderr.splitlines() if line.startswith("ImportError"))
     assert f"{path} does not load into TensorFlow {tf.__version__}" in error
     assert reason in process.stderr
     assert "make build" in process.stderr
 
 
-def test_a_path_that_is_no_file_is_reported(run_cold_python, tmp_path):
-    process = run_cold_python(
+def test_a_path_that_is_no_file_is_reported(run_python, tmp_path):
+    process = run_python(
         "import npu_precision", check=False, NPU_PRECISION_LIBRARY=str(tmp_path / "none.so")
     )
     assert "ImportError: NPU_PRECISION_LIBRARY names" in process.stderr

@@ -146,13 +146,13 @@ def test_a_program_that_embeds_python_is_not_started_anew(prove, python, tmp_pat
 
 
 @pytest.mark.slow
-def test_the_small_graph_is_rewritten_by_the_library(run_cold_python):
-    run_cold_python("from npu_precision.offline.self_rewrite import main; main()")
+def test_the_small_graph_is_rewritten_by_the_library(run_python):
+    run_python("from npu_precision.offline.self_rewrite import main; main()")
 
 
 @pytest.mark.slow
-def test_a_graph_that_is_not_lowered_is_an_error(run_cold_python):
-    process = run_cold_python(
+def test_a_graph_that_is_not_lowered_is_an_error(run_python):
+    process = run_python(
         "from npu_precision.offline import self_rewrite\n"
         "self_rewrite.rewrite_graph_def = lambda graph, *_, **__: (graph, None)\n"
         "self_rewrite.main()\n",
