@@ -25,9 +25,9 @@ bool IsIndifferent(const std::string& op) {
 
 // The op forwards a handle, or makes another with the same element dtype.
 bool ForwardsHandle(const std::string& op) {
-  static const auto* names = new Names{
-      "AddN",         "Enter",           "Exit",     "Identity", "Merge", "NextIteration", "Switch", "_SwitchN",
-      "StopGradient", "PreventGradient", "Snapshot", "ZerosLike"};
+  static const auto* names = new Names{"AddN",         "Enter",           "Exit",     "Identity",
+                                       "Merge",        "NextIteration",   "Switch",   "_SwitchN",
+                                       "StopGradient", "PreventGradient", "Snapshot", "ZerosLike"};
   return names->count(op) != 0;
 }
 

@@ -9,9 +9,7 @@ namespace {
 
 // The value of a Switch or Merge depends on its other inputs, and an Enter stands for a tensor of
 // another frame. A Cast must read these ops themselves.
-bool StartsOrSplits(const std::string& op) {
-  return op == "Enter" || IsSwitch(op) || IsMerge(op);
-}
+bool StartsOrSplits(const std::string& op) { return op == "Enter" || IsSwitch(op) || IsMerge(op); }
 
 bool IsLoopVariable(const GraphView& view, int id) {
   if (FeedsLoopMerge(view.node(id).op())) {

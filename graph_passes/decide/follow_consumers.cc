@@ -17,14 +17,15 @@ bool IsFree(const std::string& op) {
   static const auto* names =
       new Names{"Identity", "Snapshot",   "StopGradient", "PreventGradient", "EnsureShape",
                 "Reshape",  "ExpandDims", "Squeeze",      "Shape",           "Size",
-                "Rank",     "Exit",       "Merge",        "Switch", "_SwitchN"};
+                "Rank",     "Exit",       "Merge",        "Switch",          "_SwitchN"};
   return names->count(op) != 0;
 }
 
 // Whether the op may run more often than its consumers: in each iteration, or for a branch that is
 // not taken. It follows only with a producer that follows, so that no Cast comes right before it.
 bool NeedsProducer(const std::string& op) {
-  static const auto* names = new Names{"NextIteration", "Switch", "_SwitchN", "TensorListPushBack",
+  static const auto* names = new Names{"NextIteration",     "Switch",
+                                       "_SwitchN",          "TensorListPushBack",
                                        "TensorListSetItem", "TensorArrayWriteV3"};
   return names->count(op) != 0;
 }

@@ -165,22 +165,11 @@ bool WritesVariable(const std::string& op) {
 }
 
 bool AliasesInput(const std::string& op) {
-  static const auto* names = new Names{"Identity",
-                                       "Enter",
-                                       "Switch",
-                                       "_SwitchN",
-                                       "Merge",
-                                       "StopGradient",
-                                       "PreventGradient",
-                                       "PlaceholderWithDefault",
-                                       "Reshape",
-                                       "ExpandDims",
-                                       "Squeeze",
-                                       "EnsureShape",
-                                       "CheckNumerics",
-                                       "RefIdentity",
-                                       "RefEnter",
-                                       "RefSwitch"};
+  static const auto* names =
+      new Names{"Identity",      "Enter",        "Switch",          "_SwitchN",
+                "Merge",         "StopGradient", "PreventGradient", "PlaceholderWithDefault",
+                "Reshape",       "ExpandDims",   "Squeeze",         "EnsureShape",
+                "CheckNumerics", "RefIdentity",  "RefEnter",        "RefSwitch"};
   return names->count(op) != 0;
 }
 
