@@ -8,8 +8,11 @@
 namespace npu_precision {
 namespace {
 
-// A dozen steps of so many floats fit into a first-level cache.
-constexpr int kBlock = 512;
+// Two dozen steps of so many floats, and what is prefetched, fit into a first-level cache of 32 kB.
+// With four times as many, an update of momentum takes twice as long.
+constexpr int kBlock = 128;
+// A line of the cache, in floats.
+constexpr int kLine = 16;
 
 // All loops have a constant length: the compiler needs no more to vectorize them.
 NPU_PRECISION_VECTORIZED
@@ -80,7 +83,8 @@ class Blocks {
   Blocks(const UpdateProgram& program, const UpdateInputs& inputs)
       : program_(program),
         inputs_(inputs),
-        memory_(program.size() * kBlock),
+        memory_(program.size() * kBlock + kLine),
+        first_(Aligned(memory_.data())),
         values_(program.size()),
         is_stored_(program.size(), false) {
     for (const UpdateStep& step : program_) {
@@ -98,6 +102,12 @@ class Blocks {
   }
 
  private:
+  static float* Aligned(float* memory) {
+    constexpr uintptr_t kBytes = kLine * sizeof(float);
+    const auto address = reinterpret_cast<uintptr_t>(memory);
+    return reinterpret_cast<float*>((address + kBytes - 1) / kBytes * kBytes);
+  }
+
   bool IsUniform(const UpdateStep& step) const {
     switch (step.kind) {
       case UpdateKind::kScalar:
@@ -114,7 +124,7 @@ class Blocks {
 
   void Run(int number, int64_t begin, int count) {
     const UpdateStep& step = program_[number];
-    float* const own = memory_.data() + number * kBlock;
+    float* const own = first_ + number * kBlock;
     values_[number] = own;
     switch (step.kind) {
       case UpdateKind::kVariable: {
@@ -150,7 +160,8 @@ class Blocks {
 
   const UpdateProgram& program_;
   const UpdateInputs& inputs_;
-  std::vector<float> memory_;         // by step
+  std::vector<float> memory_;
+  float* const first_;                // the blocks by step
   std::vector<const float*> values_;  // by step: of the block
   std::vector<bool> is_stored_;       // by step
   std::vector<bool> is_uniform_;

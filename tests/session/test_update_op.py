@@ -16,7 +16,7 @@ tf1 = tf.compat.v1
 SGD = "tensor:0 scalar:0 mul:0:1 variable:0 sub:3:2 store:0:4"
 LOW = [tf.bfloat16, tf.float16, tf.float32]
 # Around the size of a block, and large enough for several threads.
-SIZES = [1, 2, 511, 512, 513, 1025, 300_001]
+SIZES = [1, 2, 127, 128, 129, 257, 300_001]
 
 
 def update(program, variables, tensors=(), scalars=(), is_reference=False):
