@@ -5,8 +5,10 @@ The rule itself is tested in passes/test_follow_consumers.py.
 
 from __future__ import annotations
 
+import pytest
 from support.check_rewrite import check_rewrite
 from support.loop_text import counter
+from support.tf_versions import needs_ops
 
 LOWERED = ("lowered", "gray_follows_consumers")
 KEPT = ("kept", "gray_no_votes")
@@ -100,15 +102,26 @@ def test_what_one_branch_of_a_cond_reads_is_cast_in_that_branch():
     assert result.reasons["turned"] == (*KEPT, "")
 
 
-def test_what_only_one_branch_reads_is_not_cast_for_both():
+@pytest.mark.parametrize(
+    ("fork", "taken"),
+    [
+        ("Switch(turned, taken)", "Const[bool](value=True)"),
+        pytest.param(
+            "_SwitchN(turned, number, num_outs=3)",
+            "Const[bool](value=True)\n number = Cast[bool,int32](taken)",
+            marks=needs_ops("_SwitchN"),
+        ),
+    ],
+)
+def test_what_only_one_branch_reads_is_not_cast_for_both(fork, taken):
     """The other branch reads something else, where the Cast would be useless."""
     result = check_rewrite(
-        """
+        f"""
         x = Placeholder(shape=4x4)
-        taken = Const[bool](value=True)
+        taken = {taken}
         order = Const[int32](value=[1, 0])
         turned = Transpose(x, order)
-        fork = Switch(turned, taken)
+        fork = {fork}
         product = MatMul(fork:1, fork:1)
         sides = Switch[bool](taken, taken)
         not_taken = Identity[bool](sides)

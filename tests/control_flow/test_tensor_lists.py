@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from support.check_rewrite import UNCHANGED, check_rewrite
 from support.loop_text import loop
+from support.tf_versions import needs_ops
 
 each_mode = pytest.mark.parametrize(
     ("mode", "low"), [("allow_mix_precision", "float16"), ("allow_mix_precision_bf16", "bfloat16")]
@@ -281,18 +282,27 @@ def test_a_list_that_a_loop_writes_is_lowered_with_it():
     )
 
 
-@pytest.mark.parametrize("taken", [True, False])
-def test_a_list_that_one_of_two_branches_writes_is_lowered_with_it(taken):
+@pytest.mark.parametrize(
+    ("fork", "chosen"),
+    [
+        ("Switch(list, p)", "Const[bool](value=True)"),
+        ("Switch(list, p)", "Const[bool](value=False)"),
+        pytest.param(
+            "_SwitchN(list, p, num_outs=2)", "Const[int32](value=1)", marks=needs_ops("_SwitchN")
+        ),
+    ],
+)
+def test_a_list_that_one_of_two_branches_writes_is_lowered_with_it(fork, chosen):
     check_rewrite(
         f"""
         x = Placeholder(shape=4x4)
-        p = Const[bool](value={taken})
+        p = {chosen}
         row = Const[int32](value=[4])
         zero = Const[int32](value=0)
         vector = Const(shape=4x1)
         white = MatMul(x, x)
         list = TensorListFromTensor(white, row)
-        fork = Switch(list, p)
+        fork = {fork}
         item = Identity(vector)
         flat = Reshape(item, row)
         yes = TensorListSetItem(fork:1, zero, flat)

@@ -296,6 +296,14 @@ MUTATIONS = (
         f"{_LEDGER}::test_the_reason_is_told",
     ),
     _follow_consumers(
+        "case",
+        "switches_(view, IsSwitch)",
+        'switches_(view, "Switch")',
+        "What one branch of a Case reads is cast for all.",
+        "control_flow/test_follow_consumers_flow.py"
+        "::test_what_only_one_branch_reads_is_not_cast_for_both",
+    ),
+    _follow_consumers(
         "other_readers",
         "keeps |= !IsLowered(use) && !Follows(use);",
         "keeps |= false;",

@@ -150,6 +150,14 @@ MUTATIONS = (
         "control_flow/test_function_bodies.py::test_a_defun_that_is_fetched_keeps_its_dtypes",
     ),
     _handles(
+        "case",
+        '"Switch",   "_SwitchN",',
+        '"Switch",',
+        "A list that a branch of a Case writes has two dtypes.",
+        "control_flow/test_tensor_lists.py"
+        "::test_a_list_that_one_of_two_branches_writes_is_lowered_with_it",
+    ),
+    _handles(
         "fetched",
         "if (seen) leaves_[MemberOf({id, p})] = true;",
         "",
