@@ -33,8 +33,10 @@ bool AddsTerms(const std::string& op) { return op == "AddV2" || op == "AddN" || 
 
 bool AddsRows(const std::string& op) { return op == "BiasAddGrad" || op == "Sum"; }
 
+bool AddsSegments(const std::string& op) { return op == "UnsortedSegmentSum"; }
+
 bool Adds(const std::string& op) {
-  return AddsTerms(op) || AddsRows(op) || op == "BiasAdd" || op == "Cast";
+  return AddsTerms(op) || AddsRows(op) || AddsSegments(op) || op == "BiasAdd" || op == "Cast";
 }
 
 // Whether both are alike as far as they are known, in the dimensions that both have.
@@ -59,6 +61,7 @@ class Writer {
     for (int id : adds_.Ids()) {
       if (MakesSum(id) && !HasTaker(id)) roots_.push_back(id);
       if (AddsRows(view_.node(id).op())) WriteRows(id);
+      if (AddsSegments(view_.node(id).op())) WriteSegments(id);
     }
     for (size_t k = 0; k < roots_.size(); ++k) WriteSum(roots_[k]);  // which may add roots
     if (changed_.empty()) return;
@@ -149,8 +152,9 @@ class Writer {
     if (!IsOwn({id, 0})) return false;
     const int reader = view_.fanout(OutputPort{id, 0})[0].node;
     if (IsSum(reader)) return true;
-    return view_.node(id).op() == "Cast" && AddsRows(view_.node(reader).op()) &&
-           FindKept(reader) >= 0;
+    if (view_.node(id).op() != "Cast") return false;
+    const std::string& op = view_.node(reader).op();
+    return AddsSegments(op) ? MayWrite(reader) : AddsRows(op) && FindKept(reader) >= 0;
   }
 
   // The sum that is written in place of a node.
@@ -247,6 +251,18 @@ class Writer {
     NodeDef* node = Write(id, kSumRowsOp, {TensorName(view_, low)});
     (*node->mutable_attr())["T"].set_type(view_.dtype(low));
     (*node->mutable_attr())["kept"].set_i(kept);
+  }
+
+  void WriteSegments(int id) {
+    if (view_.num_fanin(id) != 3 || !MayWrite(id) || !IsOwnCast(view_.fanin(id)[0])) return;
+    const auto inputs = view_.fanin(id);
+    const OutputPort low = view_.fanin(inputs[0].node)[0];
+    NodeDef* node =
+        Write(id, kSumSegmentsOp,
+              {TensorName(view_, low), TensorName(view_, inputs[1]), TensorName(view_, inputs[2])});
+    (*node->mutable_attr())["T"].set_type(view_.dtype(low));
+    (*node->mutable_attr())["Tindices"].set_type(view_.dtype(inputs[1]));
+    (*node->mutable_attr())["Tnumsegments"].set_type(view_.dtype(inputs[2]));
   }
 
   NodeDef* Write(int id, const char* op, const std::vector<std::string>& inputs) {

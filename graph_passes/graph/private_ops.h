@@ -15,10 +15,11 @@ constexpr char kUpdateOp[] = "NpuPrecisionUpdate";
 constexpr char kUpdateRefOp[] = "NpuPrecisionUpdateRef";
 // Its kernel is in cc/kept_cast_op.cc: a Cast of weights that is kept until they change.
 constexpr char kKeptCastOp[] = "NpuPrecisionKeptCast";
-// Their kernels are in cc/sum_op.cc. They add up in float32, from tensors of a low type: several
-// terms, or all rows of one tensor.
+// Their kernels are in cc/sum_op.cc and cc/segment_sum_op.cc. They add up in float32, from tensors
+// of a low type: several terms, all rows of one tensor, or its rows by segment.
 constexpr char kSumOp[] = "NpuPrecisionSum";
 constexpr char kSumRowsOp[] = "NpuPrecisionSumRows";
+constexpr char kSumSegmentsOp[] = "NpuPrecisionSumSegments";
 
 }  // namespace npu_precision
 

@@ -8,11 +8,13 @@ _SUMS = "passes/test_low_sums.py"
 _LISTS = "passes/test_separate_lists.py"
 _SIZES = "passes/test_tensor_sizes.py"
 _OP = "session/test_sum_op.py"
+_SEGMENTS = "session/test_segment_sum_op.py"
 
 _sums = mutations_of("graph_passes/fuse/low_sums.cc")
 _lists = mutations_of("graph_passes/fuse/separate_lists.cc")
 _sizes = mutations_of("graph_passes/analysis/tensor_sizes.cc")
 _op = mutations_of("cc/sum_op.cc")
+_segments = mutations_of("cc/segment_sum_op.cc")
 _blocks = mutations_of("cc/sum_blocks.cc")
 
 MUTATIONS = (
@@ -44,6 +46,34 @@ MUTATIONS = (
         "",
         "A sum that the user keeps in the low type is one of float32.",
         f"{_SUMS}::test_a_sum_in_a_keep_dtype_scope_keeps_the_low_type",
+    ),
+    _sums(
+        "segments taken",
+        "return AddsSegments(op) ? MayWrite(reader) :",
+        "return AddsSegments(op) ? false :",
+        "A sum of the low type is added up in float32, and its rows are no more read low.",
+        f"{_SUMS}::test_rows_of_a_low_sum_are_added_up_by_segment",
+    ),
+    _segments(
+        "negative",
+        "if (id >= 0) sorted->rows[next[id]++] = row;",
+        "sorted->rows[next[id < 0 ? 0 : id]++] = row;",
+        "Rows that belong to no segment are added.",
+        f"{_SEGMENTS}::test_rows_with_a_negative_number_are_left_out",
+    ),
+    _segments(
+        "range",
+        "if (id >= segments) {",
+        "if (id > segments) {",
+        "A number that is out of range writes beyond the result.",
+        f"{_SEGMENTS}::test_what_does_not_fit_is_an_error",
+    ),
+    _segments(
+        "zeros",
+        "std::fill(to + begin * columns, to + end * columns, 0.0f);",
+        "",
+        "Sums begin with what was in memory.",
+        f"{_SEGMENTS}::test_sums_are_those_of_float32_to_the_bit",
     ),
     _sums(
         "levels",

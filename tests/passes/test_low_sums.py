@@ -137,6 +137,32 @@ def test_rows_are_added_up_without_a_cast(form, low, tmp_path):
     np.testing.assert_allclose(fused.values[0], plain.values[0], rtol=1e-6, atol=1e-6)
 
 
+SEGMENTS = """
+    ids = Const[int32](value=[2, 0, 2, -1, 0, 2])
+    count = Const[int32](value=4)
+    """
+
+
+@pytest.mark.parametrize("low", LOW)
+def test_rows_are_added_up_by_segment_without_a_cast(low, tmp_path):
+    text = SEGMENTS + "end = UnsortedSegmentSum(wide_a, ids, count)"
+    fused, plain = both(text, tmp_path, low)
+    assert fused.nodes["end"].op == "NpuPrecisionSumSegments"
+    assert "wide_a" not in fused.nodes
+    np.testing.assert_array_equal(fused.values[0], plain.values[0])
+
+
+def test_rows_of_a_low_sum_are_added_up_by_segment(tmp_path):
+    text = """
+        sum = AddN(a, b)
+        wide = Cast[{low},float32](sum)
+        end = UnsortedSegmentSum(wide, ids, count)
+        """
+    fused, plain = both(SEGMENTS + text, tmp_path)
+    assert (fused.nodes["sum"].op, "wide" in fused.nodes) == ("AddN", False)
+    np.testing.assert_array_equal(fused.values[0], plain.values[0])
+
+
 STAYS = {
     "the Cast has another reader": "other = Exp(wide_a)\n end = AddN(wide_a, other)",
     "the Cast waits": "wide = Cast[{low},float32](b, ^wide_a)\n end = AddN(wide, z)",
@@ -151,6 +177,7 @@ STAYS = {
     ),
     "dimensions of size 1 stay": "end = Sum(wide_a, first, keep_dims=True)",
     "no low term": "end = AddN(x, z)",
+    "segments of float32": SEGMENTS + "end = UnsortedSegmentSum(x, ids, count)",
 }
 
 
