@@ -7,12 +7,13 @@
 
 #include "tensorflow/core/framework/types.pb.h"
 
-// With wider vectors where the processor has them. Not with FMA, which would round once where
+// With wider vectors where the processor has them. Never with FMA, which would round once where
 // TensorFlow's kernels round twice; nor under ThreadSanitizer, which starts after the code that
 // chooses between them.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-#define NPU_PRECISION_VECTORIZED \
-  __attribute__((target_clones("avx2", "default"), optimize("O3", "no-math-errno")))
+#define NPU_PRECISION_VECTORIZED                              \
+  __attribute__((target_clones("avx512f", "avx2", "default"), \
+                 optimize("O3", "no-math-errno", "fp-contract=off")))
 #else
 #define NPU_PRECISION_VECTORIZED
 #endif

@@ -4,42 +4,77 @@
 #include <cstring>
 
 #include "cc/low_blocks.h"
+#include "cc/update_plan.h"
 
 namespace npu_precision {
 namespace {
 
-// Two dozen steps of so many floats, and what is prefetched, fit into a first-level cache of 32 kB.
-// With four times as many, an update of momentum takes twice as long.
-constexpr int kBlock = 128;
+// The passes of an update in so many floats, and what is prefetched, fit into a first-level cache
+// of 32 kB.
+constexpr int kBlock = 256;
 // A line of the cache, in floats.
 constexpr int kLine = 16;
 
-// All loops have a constant length: the compiler needs no more to vectorize them.
+// All loops have a constant length, and what they write is nothing that they read, or in the same
+// place: the compiler needs no more to vectorize them.
 NPU_PRECISION_VECTORIZED
-void Compute(UpdateKind kind, const float* a, const float* b, float* out) {
+void Compute(PassKind kind, const float* a, const float* b, const float* c, const float* d,
+             float* out) {
   switch (kind) {
-    case UpdateKind::kAdd:
+    case PassKind::kAdd:
+#pragma GCC ivdep
       for (int i = 0; i < kBlock; ++i) out[i] = a[i] + b[i];
       break;
-    case UpdateKind::kSub:
+    case PassKind::kSub:
+#pragma GCC ivdep
       for (int i = 0; i < kBlock; ++i) out[i] = a[i] - b[i];
       break;
-    case UpdateKind::kMul:
+    case PassKind::kMul:
+#pragma GCC ivdep
       for (int i = 0; i < kBlock; ++i) out[i] = a[i] * b[i];
       break;
-    case UpdateKind::kDiv:
+    case PassKind::kDiv:
+#pragma GCC ivdep
       for (int i = 0; i < kBlock; ++i) out[i] = a[i] / b[i];
       break;
-    case UpdateKind::kSquare:
+    case PassKind::kMulAdd:
+#pragma GCC ivdep
+      for (int i = 0; i < kBlock; ++i) out[i] = a[i] * b[i] + c[i];
+      break;
+    case PassKind::kMulSub:
+#pragma GCC ivdep
+      for (int i = 0; i < kBlock; ++i) out[i] = a[i] * b[i] - c[i];
+      break;
+    case PassKind::kSubMul:
+#pragma GCC ivdep
+      for (int i = 0; i < kBlock; ++i) out[i] = c[i] - a[i] * b[i];
+      break;
+    case PassKind::kMoveBy:
+#pragma GCC ivdep
+      for (int i = 0; i < kBlock; ++i) out[i] = c[i] + (a[i] - d[i]) * b[i];
+      break;
+    case PassKind::kSubDiv:
+#pragma GCC ivdep
+      for (int i = 0; i < kBlock; ++i) out[i] = c[i] - a[i] / b[i];
+      break;
+    case PassKind::kSqrtAdd:
+#pragma GCC ivdep
+      for (int i = 0; i < kBlock; ++i) out[i] = __builtin_sqrtf(a[i]) + c[i];
+      break;
+    case PassKind::kSquare:
+#pragma GCC ivdep
       for (int i = 0; i < kBlock; ++i) out[i] = a[i] * a[i];
       break;
-    case UpdateKind::kSqrt:
+    case PassKind::kSqrt:
+#pragma GCC ivdep
       for (int i = 0; i < kBlock; ++i) out[i] = __builtin_sqrtf(a[i]);
       break;
-    case UpdateKind::kRsqrt:
+    case PassKind::kRsqrt:
+#pragma GCC ivdep
       for (int i = 0; i < kBlock; ++i) out[i] = 1.0f / __builtin_sqrtf(a[i]);
       break;
-    case UpdateKind::kNeg:
+    case PassKind::kNeg:
+#pragma GCC ivdep
       for (int i = 0; i < kBlock; ++i) out[i] = -a[i];
       break;
     default:
@@ -77,28 +112,19 @@ const float* Load(const UpdateTensor& tensor, int64_t begin, int count, bool cop
   return to;
 }
 
-// The blocks of all steps. What does not depend on the element is computed once.
 class Blocks {
  public:
-  Blocks(const UpdateProgram& program, const UpdateInputs& inputs)
-      : program_(program),
+  Blocks(const UpdateProgram& program, const UpdateInputs& inputs, bool in_place)
+      : plan_(PlanUpdate(program, in_place)),
         inputs_(inputs),
-        memory_(program.size() * kBlock + kLine),
+        memory_(plan_.slots * kBlock + kLine),
         first_(Aligned(memory_.data())),
-        values_(program.size()),
-        is_stored_(program.size(), false) {
-    for (const UpdateStep& step : program_) {
-      if (step.kind == UpdateKind::kStore) is_stored_[step.b] = true;
-      const bool is_uniform = IsUniform(step);
-      if (is_uniform) Run(static_cast<int>(is_uniform_.size()), 0, kBlock);
-      is_uniform_.push_back(is_uniform);
-    }
+        values_(program.size()) {
+    for (const UpdatePass& pass : plan_.once) Run(pass, 0, kBlock);
   }
 
   void Run(int64_t begin, int count) {
-    for (size_t k = 0; k < program_.size(); ++k) {
-      if (!is_uniform_[k]) Run(static_cast<int>(k), begin, count);
-    }
+    for (const UpdatePass& pass : plan_.each) Run(pass, begin, count);
   }
 
  private:
@@ -108,71 +134,71 @@ class Blocks {
     return reinterpret_cast<float*>((address + kBytes - 1) / kBytes * kBytes);
   }
 
-  bool IsUniform(const UpdateStep& step) const {
-    switch (step.kind) {
-      case UpdateKind::kScalar:
-      case UpdateKind::kOne:
-        return true;
-      case UpdateKind::kVariable:
-      case UpdateKind::kTensor:
-      case UpdateKind::kStore:
-        return false;
-      default:
-        return is_uniform_[step.a] && (!ReadsSecond(step.kind) || is_uniform_[step.b]);
-    }
-  }
+  const float* Value(int number) const { return number < 0 ? nullptr : values_[number]; }
 
-  void Run(int number, int64_t begin, int count) {
-    const UpdateStep& step = program_[number];
-    float* const own = first_ + number * kBlock;
-    values_[number] = own;
-    switch (step.kind) {
-      case UpdateKind::kVariable: {
-        // A variable that is stored elsewhere may be overwritten before.
-        const UpdateTensor variable = {inputs_.variables[step.a], tensorflow::DT_FLOAT};
-        values_[number] = Load(variable, begin, count, is_stored_[number], own);
-        break;
+  void Run(const UpdatePass& pass, int64_t begin, int count) {
+    float* const own = pass.variable == kNowhere ? first_ + pass.slot * kBlock
+                                                 : inputs_.variables[pass.variable] + begin;
+    switch (pass.kind) {
+      case PassKind::kLoadVariable:
+        values_[pass.value] = Load({inputs_.variables[pass.a], tensorflow::DT_FLOAT}, begin, count,
+                                   /*copies=*/pass.slot != kNowhere, own);
+        return;
+      case PassKind::kLoadTensor:
+        values_[pass.value] = Load(inputs_.tensors[pass.a], begin, count, false, own);
+        return;
+      case PassKind::kStore: {
+        const float* const value = values_[pass.b];
+        std::memcpy(inputs_.variables[pass.a] + begin, value, count * sizeof(float));
+        WriteCopies(pass.a, begin, count, value);
+        return;
       }
-      case UpdateKind::kTensor:
-        values_[number] = Load(inputs_.tensors[step.a], begin, count, false, own);
+      case PassKind::kLoadScalar:
+        std::fill_n(own, kBlock, inputs_.scalars[pass.a]);
         break;
-      case UpdateKind::kScalar:
-        std::fill_n(own, kBlock, inputs_.scalars[step.a]);
-        break;
-      case UpdateKind::kOne:
+      case PassKind::kOne:
         std::fill_n(own, kBlock, 1.0f);
         break;
-      case UpdateKind::kStore:
-        Store(step.a, begin, count, values_[step.b]);
-        break;
       default:
-        Compute(step.kind, values_[step.a], ReadsSecond(step.kind) ? values_[step.b] : nullptr,
-                own);
+        Compute(pass.kind, Value(pass.a), Value(pass.b), Value(pass.c), Value(pass.d), own);
     }
+    values_[pass.value] = own;
+    if (pass.variable != kNowhere) WriteCopies(pass.variable, begin, count, own);
   }
 
-  void Store(int variable, int64_t begin, int count, const float* value) const {
-    std::memcpy(inputs_.variables[variable] + begin, value, count * sizeof(float));
+  void WriteCopies(int variable, int64_t begin, int count, const float* value) const {
     for (const UpdateCopy& copy : inputs_.copies) {
       if (copy.variable == variable) ToLow(value, count, copy.dtype, copy.data + begin);
     }
   }
 
-  const UpdateProgram& program_;
+  const UpdatePlan plan_;
   const UpdateInputs& inputs_;
   std::vector<float> memory_;
-  float* const first_;                // the blocks by step
-  std::vector<const float*> values_;  // by step: of the block
-  std::vector<bool> is_stored_;       // by step
-  std::vector<bool> is_uniform_;
+  float* const first_;                // the first slot
+  std::vector<const float*> values_;  // by number: of the block
 };
+
+// Whether two of the variables are one.
+bool Overlap(const std::vector<float*>& variables) {
+  for (size_t k = 1; k < variables.size(); ++k) {
+    if (std::count(variables.begin(), variables.begin() + k, variables[k]) != 0) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
 void RunUpdate(const UpdateProgram& program, const UpdateInputs& inputs, int64_t begin,
                int64_t end) {
-  Blocks blocks(program, inputs);
-  for (int64_t at = begin; at < end; at += kBlock) {
+  const int64_t whole = Overlap(inputs.variables) ? 0 : (end - begin) / kBlock * kBlock;
+  if (whole > 0) {
+    Blocks blocks(program, inputs, /*in_place=*/true);
+    for (int64_t at = begin; at < begin + whole; at += kBlock) blocks.Run(at, kBlock);
+  }
+  if (begin + whole == end) return;
+  Blocks blocks(program, inputs, /*in_place=*/false);
+  for (int64_t at = begin + whole; at < end; at += kBlock) {
     blocks.Run(at, static_cast<int>(std::min<int64_t>(kBlock, end - at)));
   }
 }

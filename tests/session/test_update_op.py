@@ -16,7 +16,7 @@ tf1 = tf.compat.v1
 SGD = "tensor:0 scalar:0 mul:0:1 variable:0 sub:3:2 store:0:4"
 LOW = [tf.bfloat16, tf.float16, tf.float32]
 # Around the size of a block, and large enough for several threads.
-SIZES = [1, 2, 127, 128, 129, 257, 300_001]
+SIZES = [1, 2, 255, 256, 257, 513, 300_001]
 
 
 def update(program, variables, tensors=(), scalars=(), is_reference=False):
@@ -86,6 +86,78 @@ def test_each_step_computes_as_numpy_does(steps, expected):
             session.run(tf1.global_variables_initializer())
             session.run(step)
             np.testing.assert_array_equal(session.run(weights), expected(a, b))
+
+
+# What the steps of a program compute.
+NUMPY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "square": np.square,
+    "sqrt": np.sqrt,
+    "neg": np.negative,
+}
+
+
+def random_program(random):
+    """A program of two variables, two tensors and two scalars, and what it computes."""
+    steps = ["variable:0", "variable:1", "tensor:0", "tensor:1", "scalar:0", "scalar:1", "one"]
+    for _ in range(random.integers(1, 9)):
+        kind = str(random.choice(list(NUMPY)))
+        last = len(steps)
+        # More often of what comes late: programs are chains.
+        first, second = (int(last * random.beta(2, 1)) for _ in range(2))
+        steps.append(
+            f"{kind}:{first}" if kind in ("square", "sqrt", "neg") else f"{kind}:{first}:{second}"
+        )
+    stored = [int(len(steps) * random.beta(3, 1)) for _ in range(2)]
+    return steps, [f"store:{number}:{step}" for number, step in enumerate(stored)], stored
+
+
+def expected_values(steps, inputs):
+    values = []
+    for step in steps:
+        kind, *numbers = step.split(":")
+        if kind in NUMPY:
+            values.append(NUMPY[kind](*(values[int(each)] for each in numbers)))
+        else:
+            values.append(np.float32(1) if kind == "one" else inputs[kind][int(numbers[0])])
+    return values
+
+
+@pytest.mark.parametrize("is_one_variable", [False, True])
+@pytest.mark.parametrize("seed", range(150))
+def test_any_program_computes_what_its_steps_say(seed, is_one_variable):
+    random = np.random.default_rng(seed)
+    size = int(random.choice([200, 256, 700]))
+    steps, stores, stored = random_program(random)
+    one, other, wide, low = (random.uniform(0.5, 2, size).astype(np.float32) for _ in range(4))
+    low = low.astype(tf.bfloat16.as_numpy_dtype)
+    inputs = {
+        "variable": [one, one if is_one_variable else other],
+        "tensor": [wide, low.astype(np.float32)],
+        "scalar": [np.float32(0.7), np.float32(1.3)],
+    }
+    with np.errstate(all="ignore"):
+        values = expected_values(steps, inputs)
+    expected = [np.broadcast_to(values[each], size) for each in stored]
+    if is_one_variable:
+        expected[0] = expected[1]  # which is stored last
+    with tf.Graph().as_default():
+        variables = [variable("one", one)]
+        variables.append(variables[0] if is_one_variable else variable("other", other))
+        step = update(
+            " ".join([*steps, *stores]),
+            [each.handle for each in variables],
+            [tf.constant(wide), tf.constant(low)],
+            [tf.constant(0.7), tf.constant(1.3)],
+        )
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            session.run(step)
+            for value, right in zip(session.run(variables), expected):
+                np.testing.assert_array_equal(value, right)
 
 
 def test_two_variables_can_change_places():
