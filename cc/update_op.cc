@@ -206,10 +206,12 @@ class UpdateKernel : public UpdateBase {
     return Status();
   }
 
-  // Gives the variable a buffer that nothing else reads, as TensorFlow's updates do.
+  // Gives the variable a buffer that nothing else reads. TensorFlow's updates also copy the buffer
+  // of a variable of which an op has read or written single rows: they may run while such an op
+  // writes, but this one has the lock, and whoever reads such a variable copies it.
   static Status OwnBuffer(OpKernelContext* context, Var* var) {
     Tensor* tensor = var->tensor();
-    if (IsOnlyReader(*tensor) && !var->copy_on_read_mode) return Status();
+    if (IsOnlyReader(*tensor)) return Status();
     Tensor copy;
     TF_RETURN_IF_ERROR(context->allocate_temp(tensorflow::DT_FLOAT, tensor->shape(), &copy));
     const auto from = tensor->flat<float>();

@@ -85,8 +85,8 @@ class Driver {
     if (!changed) return Status();
     changed_anything_ = true;
     restored_float16_ |= pass.run == RestoreFloat16;
-    TF_RETURN_IF_ERROR(
-        VerifyGraph(state_.given(), state_.preserved, state_.graph(), state_.mutable_view()));
+    TF_RETURN_IF_ERROR(VerifyGraph(state_.given(), state_.preserved, state_.context.fetched,
+                                   state_.graph(), state_.mutable_view()));
     return Show(number_, pass.name);
   }
 

@@ -12,6 +12,7 @@
 #include "graph_passes/fuse/update_expression.h"
 #include "graph_passes/fuse/update_group.h"
 #include "graph_passes/fuse/written_updates.h"
+#include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/drop_unused.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/private_ops.h"
@@ -43,6 +44,7 @@ class Writer {
     for (int id : OpSet(view_, IsStock).Ids()) WriteStock(id);
     updates_ = FindWrittenUpdates(view_, site_, expressions_);
     for (const std::vector<int>& group : GroupsOf(updates_)) {
+      if (!updates_[group[0]].is_whole) continue;
       if (WriteGroup(group) || group.size() == 1) continue;
       for (int number : group) WriteGroup({number});
     }
@@ -111,18 +113,27 @@ class Writer {
     UpdateGroup fused(view_, expressions_, updates_, group);
     if (!runs_ours || !fused.Fuse(made_one_)) return false;
     for (int id : members) made_one_[id] = members;
+    unread_.insert(fused.unread().begin(), fused.unread().end());
     Replace(kUpdateOp, fused.builder(), members, fused.controls(), fused.gone());
     return true;
+  }
+
+  static void WriteNoOp(const std::set<std::string>& controls, NodeDef* node) {
+    node->set_op("NoOp");
+    node->clear_input();
+    node->clear_attr();
+    for (const std::string& control : controls) node->add_input(control);
   }
 
   // All at once, because view_ sees what changes in the graph.
   void Apply(GraphDef* graph) const {
     for (const auto& each : update_of_) {
-      NodeDef* node = graph->mutable_node(each.first);
-      node->set_op("NoOp");
-      node->clear_input();
-      node->clear_attr();
-      node->add_input(absl::StrCat("^", each.second));
+      WriteNoOp({absl::StrCat("^", each.second)}, graph->mutable_node(each.first));
+    }
+    for (int id : unread_) {
+      std::set<std::string> controls;
+      AddControlInputs(view_.node(id), &controls);
+      WriteNoOp(controls, graph->mutable_node(id));
     }
     GraphDef kept;
     for (int id = 0; id < graph->node_size(); ++id) {
@@ -142,7 +153,7 @@ class Writer {
   std::map<int, std::string> update_of_;  // by the node that it replaces
   UpdateExpressions::MadeOne made_one_;
   std::vector<NodeDef> added_;
-  std::set<int> gone_;
+  std::set<int> gone_, unread_;
 };
 
 }  // namespace

@@ -84,12 +84,16 @@ std::set<int> UpdateExpressions::Behind(const std::vector<OutputPort>& values) c
   return found;
 }
 
-bool UpdateExpressions::OnlyServes(int id, const std::function<bool(int)>& inside) const {
+bool UpdateExpressions::IsReadOnlyBy(int id, const std::function<bool(int)>& inside) const {
   const std::string& name = view_.node(id).name();
-  if (state_.preserved.count(name) != 0 || state_.context.fed.count(name) != 0) return false;
+  if (state_.context.fetched.count(name) != 0 || state_.context.fed.count(name) != 0) return false;
   const auto uses = view_.fanout(id);
   return std::all_of(uses.begin(), uses.end(),
-                     [&](const InputPort& use) { return inside(use.node); }) &&
+                     [&](const InputPort& use) { return inside(use.node); });
+}
+
+bool UpdateExpressions::OnlyServes(int id, const std::function<bool(int)>& inside) const {
+  return state_.preserved.count(view_.node(id).name()) == 0 && IsReadOnlyBy(id, inside) &&
          std::all_of(waiting_[id].begin(), waiting_[id].end(), inside);
 }
 

@@ -27,6 +27,8 @@ class UpdateExpressions {
   std::set<int> Behind(const std::vector<OutputPort>& values) const;
   // Those of them that only each other and `members`, the nodes of the update, read.
   std::set<int> Taken(const std::set<int>& members, const std::vector<OutputPort>& values) const;
+  // Whether nothing but `inside` reads what the node yields; others may wait for it.
+  bool IsReadOnlyBy(int id, const std::function<bool(int)>& inside) const;
   // Whether nothing but `inside` reads the node or waits for it, and the caller does not see it.
   bool OnlyServes(int id, const std::function<bool(int)>& inside) const;
 

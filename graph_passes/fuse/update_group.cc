@@ -46,7 +46,7 @@ bool UpdateGroup::Fuse(const UpdateExpressions::MadeOne& made_one) {
 }
 
 // Finds the reads whose values the program has: what a member stores, or what a variable holds just
-// before the first member that writes it. Other reads are inputs.
+// before the first member that writes it, or after its last update. Other reads are inputs.
 void UpdateGroup::FindReads() {
   for (int number : group_) {
     for (const WrittenUpdate::Read& read : updates_[number].reads) {
@@ -54,14 +54,25 @@ void UpdateGroup::FindReads() {
         reads_[read.node] = read.after;
         continue;
       }
-      for (int other : group_) {
-        const WrittenUpdate& update = updates_[other];
-        if (update.handle == view_.fanin(read.node)[0] && update.previous == read.after) {
-          reads_[read.node] = kNoUpdate;
-        }
+      const OutputPort handle = view_.fanin(read.node)[0];
+      const auto comes_next = [&](const WrittenUpdate& update) {
+        return update.handle == handle && update.previous == read.after;
+      };
+      const auto next = std::find_if(updates_.begin(), updates_.end(), comes_next);
+      const bool is_last = next == updates_.end() && IsElement(read.node);
+      const int number_of_next = static_cast<int>(next - updates_.begin());
+      if (is_last || std::count(group_.begin(), group_.end(), number_of_next) != 0) {
+        reads_[read.node] = kNoUpdate;
       }
     }
   }
+}
+
+// Whether the read variable has an element for each of the updated ones, as the program's variables
+// must.
+bool UpdateGroup::IsElement(int read) const {
+  const OutputPort value = {read, 0};
+  return view_.dtype(value) == tensorflow::DT_FLOAT && expressions_.Shape(value).dims() > 0;
 }
 
 bool UpdateGroup::IsRelative(const WrittenUpdate& update) const {
@@ -123,10 +134,13 @@ bool UpdateGroup::WriteProgram() {
 
 void UpdateGroup::FindGone() {
   gone_ = taken_;
+  const auto inside = [this](int id) { return gone_.count(id) != 0 || members_.count(id) != 0; };
   for (const auto& read : reads_) {
-    const bool only_serves = expressions_.OnlyServes(
-        read.first, [this](int id) { return gone_.count(id) != 0 || members_.count(id) != 0; });
-    if (only_serves) gone_.insert(read.first);
+    if (expressions_.OnlyServes(read.first, inside)) {
+      gone_.insert(read.first);
+    } else if (expressions_.IsReadOnlyBy(read.first, inside)) {
+      unread_.insert(read.first);
+    }
   }
 }
 

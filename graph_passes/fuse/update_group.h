@@ -32,10 +32,14 @@ class UpdateGroup {
   // After Fuse():
   const UpdateBuilder& builder() const { return builder_; }
   const std::set<int>& gone() const { return gone_; }  // nothing needs these nodes any more
+  // Others wait for these reads, and none needs their values: each would copy a variable of which
+  // an op writes single rows.
+  const std::set<int>& unread() const { return unread_; }
   const std::set<std::string>& controls() const { return controls_; }
 
  private:
   void FindReads();
+  bool IsElement(int read) const;
   bool WriteProgram();
   void FindGone();
   void FindControls();
@@ -48,7 +52,7 @@ class UpdateGroup {
   const std::vector<WrittenUpdate>& updates_;
   const std::vector<int> group_;
   UpdateBuilder builder_;
-  std::set<int> members_, taken_, gone_;
+  std::set<int> members_, taken_, gone_, unread_;
   std::map<int, int>
       reads_;  // by node: the update in the group whose result it reads, or kNoUpdate
   std::map<int, int> stored_;  // by update: the step that it stores

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
@@ -20,6 +21,11 @@ using tensorflow::PartialTensorShape;
 constexpr char kRead[] = "ReadVariableOp";
 constexpr int kUnknown = kNoUpdate - 1;
 
+// As the update of an embedding does. Its inputs are the handle, the rows' numbers, and the rows.
+bool WritesRows(const std::string& op) { return absl::StartsWith(op, "ResourceScatter"); }
+
+bool Writes(const std::string& op) { return Assigns(op) || WritesRows(op); }
+
 class Finder {
  public:
   Finder(const GraphView& view, const FusionSite& site, const UpdateExpressions& expressions)
@@ -27,8 +33,8 @@ class Finder {
 
   std::vector<WrittenUpdate> Find() {
     std::map<std::pair<int, int>, std::vector<int>> writers;  // by handle
-    for (int id : OpSet(view_, Assigns).Ids()) {
-      if (view_.num_fanin(id) != 2) continue;
+    for (int id : OpSet(view_, Writes).Ids()) {
+      if (view_.num_fanin(id) != (Assigns(view_.node(id).op()) ? 2 : 3)) continue;
       const OutputPort handle = view_.fanin(id)[0];
       writers[{handle.node, handle.port}].push_back(id);
     }
@@ -40,6 +46,8 @@ class Finder {
   }
 
  private:
+  OutputPort ValueOf(int id) const { return view_.fanin(id)[view_.num_fanin(id) - 1]; }
+
   bool WaitsFor(int id, int other) const {
     bool waits = false;
     VisitControlInputs(view_, id, [&](int, int producer) { waits |= producer == other; });
@@ -50,7 +58,7 @@ class Finder {
   // that follows from another.
   bool IsAfter(int id, int other) const {
     if (WaitsFor(id, other)) return true;
-    const std::set<int> behind = expressions_.Behind({view_.fanin(id)[1]});
+    const std::set<int> behind = expressions_.Behind({ValueOf(id)});
     return std::any_of(behind.begin(), behind.end(),
                        [&](int each) { return WaitsFor(each, other); });
   }
@@ -90,18 +98,21 @@ class Finder {
   }
 
   bool IsUpdate(int id, WrittenUpdate* update) const {
-    if (!site_.MayChange(id)) return false;
     update->node = id;
+    update->is_whole = Assigns(view_.node(id).op());
     update->handle = view_.fanin(id)[0];
-    update->value = view_.fanin(id)[1];
-    if (view_.dtype(update->value) != tensorflow::DT_FLOAT) return false;
-    const PartialTensorShape shape = expressions_.Shape(update->value);
-    if (!shape.IsFullyDefined() || shape.dims() == 0) return false;
+    update->value = ValueOf(id);
+    PartialTensorShape shape;  // unknown
+    if (update->is_whole) {
+      if (!site_.MayChange(id) || view_.dtype(update->value) != tensorflow::DT_FLOAT) return false;
+      shape = expressions_.Shape(update->value);
+      if (!shape.IsFullyDefined() || shape.dims() == 0) return false;
+    }
     const auto uses = view_.fanout(update->handle);
     return std::all_of(uses.begin(), uses.end(), [&](const InputPort& use) {
       const std::string& op = view_.node(use.node).op();
       if (reads_.Has(use.node)) return expressions_.Shape({use.node, 0}).IsCompatibleWith(shape);
-      return OnlyReadsHandle(op) || Assigns(op);
+      return OnlyReadsHandle(op) || Writes(op);
     });
   }
 
@@ -140,6 +151,7 @@ class Finder {
 
   void FindReads(int number) {
     WrittenUpdate& update = found_[number];
+    if (!update.is_whole) return;
     for (int read : ReadsBehind(number)) {
       const int after = After(read);
       if (after != kUnknown) {
@@ -195,7 +207,11 @@ std::vector<WrittenUpdate> FindWrittenUpdates(const GraphView& view, const Fusio
 std::vector<std::vector<int>> GroupsOf(const std::vector<WrittenUpdate>& updates) {
   UnionFind joined(updates.size());
   for (size_t k = 0; k < updates.size(); ++k) {
-    for (int earlier : updates[k].after) joined.Join(static_cast<int>(k), earlier);
+    for (int earlier : updates[k].after) {
+      if (updates[k].is_whole && updates[earlier].is_whole) {
+        joined.Join(static_cast<int>(k), earlier);
+      }
+    }
   }
   std::map<int, std::vector<int>> groups;
   for (size_t k = 0; k < updates.size(); ++k) {

@@ -15,7 +15,8 @@ namespace npu_precision {
 constexpr int kNoUpdate = -1;
 
 struct WrittenUpdate {
-  int node;  // of an op that assigns
+  int node;              // of an op that assigns
+  bool is_whole = true;  // else it writes single rows, and stays as it is
   OutputPort handle;
   OutputPort value;
   int previous = kNoUpdate;  // the number of the update that writes the same variable before
@@ -37,7 +38,8 @@ bool Assigns(const std::string& op);
 std::vector<WrittenUpdate> FindWrittenUpdates(const GraphView& view, const FusionSite& site,
                                               const UpdateExpressions& expressions);
 
-// The numbers of the updates of each group, in their order.
+// The numbers of the updates of each group, in their order. What writes single rows is a group of
+// its own.
 std::vector<std::vector<int>> GroupsOf(const std::vector<WrittenUpdate>& updates);
 
 }  // namespace npu_precision

@@ -11,9 +11,11 @@ namespace npu_precision {
 
 // Checks that the two dtypes of every edge agree; that the ops on one handle agree about its
 // elements, if they did in `before`; and that every node of `preserved` in `before` still exists
-// and yields the same dtypes. An Internal error names the first wrong edge, handle or node. `view`
-// becomes the index of `after`.
+// and yields the same dtypes, or is a NoOp if it is not one of `fetched`, whose values the caller
+// reads. An Internal error names the first wrong edge, handle or node. `view` becomes the index of
+// `after`.
 tensorflow::Status VerifyGraph(const GraphView& before, const std::set<std::string>& preserved,
+                               const std::set<std::string>& fetched,
                                const tensorflow::GraphDef& after, GraphView* view);
 
 }  // namespace npu_precision

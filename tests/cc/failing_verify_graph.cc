@@ -5,7 +5,8 @@
 namespace npu_precision {
 
 tensorflow::Status VerifyGraph(const GraphView&, const std::set<std::string>&,
-                               const tensorflow::GraphDef&, GraphView*) {
+                               const std::set<std::string>&, const tensorflow::GraphDef&,
+                               GraphView*) {
   return tensorflow::errors::Internal("a failure made by a test");
 }
 

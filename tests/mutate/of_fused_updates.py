@@ -7,6 +7,7 @@ from mutate.mutation import mutations_of
 _STOCK = "passes/test_fused_updates.py"
 _WRITTEN = "passes/test_written_updates.py"
 _OP = "session/test_update_op.py"
+_KERAS = "session/test_keras_updates.py"
 
 _writer = mutations_of("graph_passes/fuse/fused_updates.cc")
 _group = mutations_of("graph_passes/fuse/update_group.cc")
@@ -15,6 +16,8 @@ _stock = mutations_of("graph_passes/fuse/stock_updates.cc")
 _program = mutations_of("graph_passes/graph/update_program.cc")
 _op = mutations_of("cc/update_op.cc")
 _blocks = mutations_of("cc/update_blocks.cc")
+_plan = mutations_of("cc/update_plan.cc")
+_written = mutations_of("graph_passes/fuse/written_updates.cc")
 _optimizer = mutations_of("cc/npu_optimizer.cc")
 
 MUTATIONS = (
@@ -76,8 +79,8 @@ MUTATIONS = (
     ),
     _op(
         "own_buffer",
-        "if (IsOnlyReader(*tensor) && !var->copy_on_read_mode) return Status();",
-        "if (!var->copy_on_read_mode) return Status();",
+        "if (IsOnlyReader(*tensor)) return Status();",
+        "if (tensor->IsInitialized()) return Status();",
         "A value that was read changes afterwards.",
         f"{_OP}::test_a_value_that_was_handed_out_does_not_change",
     ),
@@ -87,6 +90,48 @@ MUTATIONS = (
         "if (count == kBlock) return from;",
         "Two variables do not change places, but become equal.",
         f"{_OP}::test_two_variables_can_change_places",
+    ),
+    _plan(
+        "at_once",
+        "if (is_of_before && last_[pass.value] > maker.value) return;",
+        "",
+        "A variable is written while its value of before is still needed.",
+        f"{_OP}::test_any_program_computes_what_its_steps_say",
+    ),
+    _plan(
+        "slots",
+        "if (last_[value] != number || is_uniform_[value] || slot == kNowhere) continue;",
+        "if (is_uniform_[value] || slot == kNowhere) continue;",
+        "A value is overwritten before its last reader.",
+        f"{_OP}::test_any_program_computes_what_its_steps_say",
+    ),
+    _blocks(
+        "one_variable",
+        "const int64_t whole = Overlap(inputs.variables) ? 0 :",
+        "const int64_t whole =",
+        "Two variables that are one overwrite each other's values of before.",
+        f"{_OP}::test_any_program_computes_what_its_steps_say",
+    ),
+    _group(
+        "last",
+        "const bool is_last = next == updates_.end() && IsElement(read.node);",
+        "const bool is_last = IsElement(read.node);",
+        "An update reads what is written after it.",
+        f"{_WRITTEN}::test_what_is_written_after_the_update_is_not_read_by_it",
+    ),
+    _group(
+        "unread",
+        "} else if (expressions_.IsReadOnlyBy(read.first, inside)) {",
+        "} else if (false) {",
+        "The table of an embedding is copied several times in each step.",
+        f"{_KERAS}::test_a_table_is_not_copied_by_reads_that_nobody_needs",
+    ),
+    _written(
+        "rows",
+        "if (updates[k].is_whole && updates[earlier].is_whole) {",
+        "if (updates[earlier].node >= 0) {",
+        "What writes single rows is taken for an update of all.",
+        f"{_WRITTEN}::test_an_embedding_is_updated_in_whole_sweeps",
     ),
     _optimizer(
         "other_processes",

@@ -214,7 +214,8 @@ MUTATIONS = (
     ),
     _pipeline(
         "verification",
-        "VerifyGraph(state_.given(), state_.preserved, state_.graph(), state_.mutable_view()));",
+        "VerifyGraph(state_.given(), state_.preserved, state_.context.fetched,\n"
+        "                                   state_.graph(), state_.mutable_view()));",
         "GraphView::Build(state_.graph(), state_.mutable_view()));",
         "A rewritten graph is not verified.",
         f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.tf_versions import needs_functions_by_default, needs_onednn_in_bfloat16
+from tensorflow.python.eager import context
 
 import npu_precision
 
@@ -48,11 +49,26 @@ def model():
     )
 
 
-def train(name, reports, rewrites):
+def model_of_words():
+    keras.utils.set_random_seed(3)
+    return keras.Sequential(
+        [
+            keras.layers.Input([6], dtype=tf.int32),
+            keras.layers.Embedding(50, 24),
+            keras.layers.Flatten(),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(4),
+        ]
+    )
+
+
+def train(name, reports, rewrites, of_words=False):
     """The losses, the values of all variables, and how many updates there are."""
-    network, optimizer = model(), OPTIMIZERS[name]()
+    network, optimizer = model_of_words() if of_words else model(), OPTIMIZERS[name]()
     random = np.random.default_rng(0)
     x = tf.constant(random.normal(size=[32, 20]), tf.float32)
+    if of_words:  # some words are there several times
+        x = tf.constant(random.integers(0, 50, [32, 6]), tf.int32)
     labels = tf.constant(random.integers(0, 4, 32))
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     optimizer.build(network.trainable_variables)
@@ -103,6 +119,44 @@ def test_training_is_the_same(name, tmp_path):
         else:
             np.testing.assert_array_equal(value, other)
             assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("name", ["SGD", "SGD, momentum", "Adam", "AdamW", "Adagrad"])
+def test_training_of_an_embedding_is_the_same(name, tmp_path):
+    losses, values, fused = train(name, tmp_path / "fused", "all", of_words=True)
+    rewrites = "-fused_updates,-low_sums"
+    expected, expected_values, none = train(name, tmp_path / "single", rewrites, of_words=True)
+    assert (fused > 0, none) == (True, 0)
+    # Our sums of the gradients of biases are in another order.
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    for value, other in zip(values, expected_values):
+        np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_table_is_not_copied_by_reads_that_nobody_needs(tmp_path):
+    """TensorFlow copies a variable of which an op writes single rows whenever it is read."""
+    words = tf.Variable(tf.ones([50, 24]))
+    moments = tf.Variable(tf.ones([50, 24]))
+
+    @tf.function
+    def step():
+        moments.assign_add(-moments * 0.1)
+        moments.scatter_add(tf.IndexedSlices(tf.ones([2, 24]), tf.constant([3, 7])))
+        words.assign_sub(moments * 0.5 / (tf.sqrt(moments) + 1e-7))
+        return tf.reduce_sum(words)
+
+    context.enable_graph_collection()
+    with npu_precision.autocast(precision_mode="allow_mix_precision_bf16"):
+        total = step()
+    graphs = context.export_run_metadata().partition_graphs
+    context.disable_graph_collection()
+    ops = [node.op for graph in graphs for node in graph.node]
+    # The last one is of the sum.
+    assert (ops.count("NpuPrecisionUpdate"), ops.count("ReadVariableOp")) == (2, 1)
+    expected = np.full([50, 24], 0.9, np.float32)
+    expected[[3, 7]] += 1
+    np.testing.assert_allclose(moments, expected, rtol=1e-6)
+    np.testing.assert_allclose(total, (1 - 0.5 * np.sqrt(expected)).sum(), rtol=1e-5)
 
 
 def test_fit_with_loss_scaling_is_the_same(tmp_path):
