@@ -23,6 +23,17 @@ def _transformer() -> tf.keras.Model:
     return encoder_models.encoder(tf.keras, length=128, width=384, blocks=2, heads=6)
 
 
+def _recommender() -> tf.keras.Model:
+    """Twenty-six features with a table each, as in the data of advertisements."""
+    layers = tf.keras.layers
+    inputs = tf.keras.Input([26], dtype="int32")
+    tables = [layers.Embedding(20_000, 32)(inputs[:, k]) for k in range(26)]
+    x = layers.Concatenate()(tables)
+    for units in (512, 256):
+        x = layers.Dense(units, "relu")(x)
+    return _classifier(inputs, x)
+
+
 def _efficientnet_b0() -> tf.keras.Model:
     return _application("EfficientNetB0")
 
@@ -48,6 +59,7 @@ def _classifier(inputs, features) -> tf.keras.Model:
 _BUILDERS = {
     "cnn": (_cnn, 32),
     "transformer": (_transformer, 8),
+    "recommender": (_recommender, 2048),
     "efficientnet_b0": (_efficientnet_b0, 8),
     "mobilenet_v3_small": (_mobilenet_v3_small, 8),
 }

@@ -10,6 +10,9 @@
 //         last place; in TensorFlow 1.15 also Sqrt). The nodes before become NoOps that wait for
 //         it.
 //
+// An op that writes single rows, as of an embedding, stays between two sweeps; a sweep after it reads
+// the variable where it is, as each ReadVariableOp would copy it from then on.
+//
 // Refused: a training op whose gradient is float32; a group that another node writes in between, or
 // whose later updates depend on what something else makes of the earlier ones; unknown shapes.
 #ifndef NPU_PRECISION_GRAPH_PASSES_FUSE_FUSED_UPDATES_H_

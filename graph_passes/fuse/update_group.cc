@@ -37,8 +37,8 @@ bool UpdateGroup::Fuse(const UpdateExpressions::MadeOne& made_one) {
   std::vector<OutputPort> values;
   for (int number : group_) values.push_back(updates_[number].value);
   taken_ = expressions_.Taken(members_, values);
-  if (taken_.empty()) return false;
   FindReads();
+  if (taken_.empty() && !SparesCopies()) return false;
   if (!WriteProgram()) return false;
   FindGone();
   FindControls();
@@ -73,6 +73,16 @@ void UpdateGroup::FindReads() {
 bool UpdateGroup::IsElement(int read) const {
   const OutputPort value = {read, 0};
   return view_.dtype(value) == tensorflow::DT_FLOAT && expressions_.Shape(value).dims() > 0;
+}
+
+// Whether a read vanishes that would copy the whole variable.
+bool UpdateGroup::SparesCopies() const {
+  return std::any_of(reads_.begin(), reads_.end(), [this](const auto& read) {
+    const OutputPort handle = view_.fanin(read.first)[0];
+    return std::any_of(updates_.begin(), updates_.end(), [&](const WrittenUpdate& update) {
+      return !update.is_whole && update.handle == handle;
+    });
+  });
 }
 
 bool UpdateGroup::IsRelative(const WrittenUpdate& update) const {

@@ -40,6 +40,7 @@ class UpdateGroup {
  private:
   void FindReads();
   bool IsElement(int read) const;
+  bool SparesCopies() const;
   bool WriteProgram();
   void FindGone();
   void FindControls();

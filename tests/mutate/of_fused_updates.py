@@ -120,6 +120,13 @@ MUTATIONS = (
         f"{_WRITTEN}::test_what_is_written_after_the_update_is_not_read_by_it",
     ),
     _group(
+        "copies",
+        "if (taken_.empty() && !SparesCopies()) return false;",
+        "if (taken_.empty()) return false;",
+        "The momentum of an embedding is copied before it is added.",
+        f"{_WRITTEN}::test_an_embedding_with_momentum_is_updated_without_a_copy",
+    ),
+    _group(
         "unread",
         "} else if (expressions_.IsReadOnlyBy(read.first, inside)) {",
         "} else if (false) {",

@@ -155,6 +155,21 @@ def test_moments_that_others_read_are_those_of_that_time(tmp_path):
     assert len(ran.replaced) == 3
 
 
+def test_an_embedding_with_momentum_is_updated_without_a_copy(tmp_path):
+    def build():
+        w, m = variable("w"), variable("mm")
+        rows, old = some_rows(low_gradient(w)), m.read_value()
+        with after(old):
+            decayed = m.assign(old * 0.9, read_value=False)
+        with after(decayed):
+            grown = add_rows(m, rows)
+        with after(grown):
+            return [w.assign_add(m.read_value(), read_value=False), grown]
+
+    ran = assert_same_updates(build, tmp_path)
+    assert ran.replaced == ["AssignAddVariableOp", "AssignVariableOp"]
+
+
 def test_a_read_that_is_fetched_yields_the_value_of_before(tmp_path):
     def build():
         w, m = variable("w"), variable("mm")
