@@ -39,7 +39,7 @@ Shared& TheShared() {
 }  // namespace
 
 bool KeptCast::Find(const Tensor& value, const Tensor& scale, DataType dtype, Tensor* low) {
-  const tensorflow::mutex_lock lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (!HasBufferOf(value, value_) || !HasBitsOf(scale, scale_) || low_.dtype() != dtype) {
     return false;
   }
@@ -47,7 +47,7 @@ bool KeptCast::Find(const Tensor& value, const Tensor& scale, DataType dtype, Te
 }
 
 bool KeptCast::Release(const Tensor& value, Tensor* low) {
-  const tensorflow::mutex_lock lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (!HasBufferOf(value, value_)) return false;
   if (IsOnlyReader(low_) && !low->CopyFrom(low_, value.shape())) return false;
   value_ = Tensor();
@@ -56,13 +56,13 @@ bool KeptCast::Release(const Tensor& value, Tensor* low) {
 }
 
 void KeptCast::Renew(const Tensor& value, const Tensor& low) {
-  const tensorflow::mutex_lock lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   value_ = value;
   low_ = low;
 }
 
 void KeptCast::LetGoIfUnused() {
-  const tensorflow::mutex_lock lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (value_.NumElements() == 0 || !IsOnlyReader(value_)) return;
   value_ = Tensor();
   scale_ = Tensor();
@@ -70,12 +70,12 @@ void KeptCast::LetGoIfUnused() {
 }
 
 const void* KeptCast::Address() {
-  const tensorflow::mutex_lock lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   return value_.NumElements() == 0 ? nullptr : AddressOf(value_);
 }
 
 int64_t KeptCast::Bytes() {
-  const tensorflow::mutex_lock lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   return static_cast<int64_t>(low_.TotalBytes());
 }
 

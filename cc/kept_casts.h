@@ -9,10 +9,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.pb.h"
-#include "tensorflow/core/platform/mutex.h"
 
 namespace npu_precision {
 
@@ -43,7 +43,7 @@ class KeptCast {
   int64_t Bytes();
 
  private:
-  tensorflow::mutex mutex_;
+  std::mutex mutex_;
   tensorflow::Tensor value_, scale_, low_;
 };
 

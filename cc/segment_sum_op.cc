@@ -1,6 +1,7 @@
 // The op that adds the rows of a tensor of a low type up in float32, by segment.
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "cc/sum_blocks.h"
@@ -9,6 +10,7 @@
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/core/threadpool.h"
+#include "tensorflow/core/util/overflow.h"
 
 namespace npu_precision {
 namespace {
@@ -82,14 +84,18 @@ class SumSegmentsKernel : public tensorflow::OpKernel {
     const int64_t segments = IntegerAt(count, 0);
     OP_REQUIRES(context, segments >= 0,
                 InvalidArgument(name(), ": num_segments must not be negative, and is ", segments));
-    TensorShape shape({segments});
+    OP_REQUIRES_OK(context, CheckIds(ids, segments));
+    TensorShape shape;
     for (int dim = ids.dims(); dim < data.dims(); ++dim) shape.AddDim(data.dim_size(dim));
+    const int64_t columns = shape.num_elements();
+    OP_REQUIRES(context, tensorflow::MultiplyWithoutOverflow(segments, columns) >= 0,
+                InvalidArgument(name(), ": ", segments, " segments of ", columns,
+                                " elements are too many"));
+    shape.InsertDim(0, segments);
     Tensor* sum = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, shape, &sum));
-    Segments sorted;
-    OP_REQUIRES_OK(context, Sort(ids, segments, &sorted));
     if (shape.num_elements() == 0) return;
-    const int64_t columns = shape.num_elements() / segments;
+    const Segments sorted = Sort(ids, segments);
     const LowRows rows = {reinterpret_cast<const uint16_t*>(data.tensor_data().data()),
                           data.dtype(), columns};
     float* const to = sum->flat<float>().data();
@@ -115,26 +121,33 @@ class SumSegmentsKernel : public tensorflow::OpKernel {
     return true;
   }
 
+  Status CheckIds(const Tensor& ids, int64_t segments) const {
+    for (int64_t row = 0; row < ids.NumElements(); ++row) {
+      const int64_t id = IntegerAt(ids, row);
+      if (id < segments) continue;
+      return InvalidArgument(name(), ": segment_ids[", row, "] = ", id, " is out of range [0, ",
+                             segments, ")");
+    }
+    return Status();
+  }
+
   // Rows with a negative number belong to no segment, as for TensorFlow's kernel.
-  Status Sort(const Tensor& ids, int64_t segments, Segments* sorted) const {
+  static Segments Sort(const Tensor& ids, int64_t segments) {
     std::vector<int64_t> next(segments + 1, 0);
     for (int64_t row = 0; row < ids.NumElements(); ++row) {
       const int64_t id = IntegerAt(ids, row);
-      if (id >= segments) {
-        return InvalidArgument(name(), ": segment_ids[", row, "] = ", id, " is out of range [0, ",
-                               segments, ")");
-      }
       if (id >= 0) ++next[id + 1];
     }
     for (int64_t segment = 0; segment < segments; ++segment) next[segment + 1] += next[segment];
-    sorted->rows.resize(next[segments]);
+    Segments sorted;
+    sorted.rows.resize(next[segments]);
     for (int64_t row = 0; row < ids.NumElements(); ++row) {
       const int64_t id = IntegerAt(ids, row);
-      if (id >= 0) sorted->rows[next[id]++] = row;
+      if (id >= 0) sorted.rows[next[id]++] = row;
     }
     next.pop_back();
-    sorted->ends = std::move(next);
-    return Status();
+    sorted.ends = std::move(next);
+    return sorted;
   }
 };
 

@@ -164,6 +164,8 @@ class Planner {
     for (const UpdatePass& pass : passes_) {
       const bool is_of_before = pass.kind == PassKind::kLoadVariable && pass.a == store->a;
       if (is_of_before && last_[pass.value] > maker.value) return;
+      const bool is_other = pass.kind == PassKind::kStore && &pass != store && pass.a == store->a;
+      if (is_other) return;
     }
     maker.variable = store->a;
     store->b = kNowhere;

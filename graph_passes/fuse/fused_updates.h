@@ -10,8 +10,8 @@
 //         last place; in TensorFlow 1.15 also Sqrt). The nodes before become NoOps that wait for
 //         it.
 //
-// An op that writes single rows, as of an embedding, stays between two sweeps; a sweep after it reads
-// the variable where it is, as each ReadVariableOp would copy it from then on.
+// An op that writes single rows, as of an embedding, stays between two sweeps; a sweep after it
+// reads the variable where it is, as each ReadVariableOp would copy it from then on.
 //
 // Refused: a training op whose gradient is float32; a group that another node writes in between, or
 // whose later updates depend on what something else makes of the earlier ones; unknown shapes.

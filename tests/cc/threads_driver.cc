@@ -6,13 +6,17 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cc/flight_store.h"
+#include "cc/kept_casts.h"
 #include "cc/low_blocks.h"
 #include "cc/sum_blocks.h"
+#include "cc/tf_compat.h"
 #include "cc/update_blocks.h"
 
 namespace npu_precision {
@@ -81,6 +85,81 @@ bool SumsAreThoseOfOneThread() {
   return one == many && one[1] != 0;
 }
 
+// A variable, and what reads and updates it under its lock, as kernels do.
+class Variable {
+ public:
+  Variable() : value_(tensorflow::DT_FLOAT, tensorflow::TensorShape({kSize})) {
+    value_.flat<float>().setZero();
+    tensorflow::Tensor low(tensorflow::DT_BFLOAT16, value_.shape());
+    Round(&low);
+    kept_ = std::make_shared<KeptCast>(value_, tensorflow::Tensor(), low);
+    ShareCast(kept_);
+  }
+
+  tensorflow::Tensor Read() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return value_;
+  }
+
+  void Update(float element) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    tensorflow::Tensor low;
+    const bool was_held = kept_->Release(value_, &low);
+    if (!IsOnlyReader(value_)) {
+      value_ = tensorflow::Tensor(tensorflow::DT_FLOAT, tensorflow::TensorShape({kSize}));
+    }
+    value_.flat<float>().setConstant(element);
+    if (!was_held) return;
+    if (low.NumElements() == 0) {
+      low = tensorflow::Tensor(tensorflow::DT_BFLOAT16, value_.shape());
+    }
+    Round(&low);
+    kept_->Renew(value_, low);
+    ShareCast(kept_);
+  }
+
+ private:
+  static uint16_t* Elements(tensorflow::Tensor* low) {
+    return reinterpret_cast<uint16_t*>(const_cast<char*>(low->tensor_data().data()));
+  }
+  void Round(tensorflow::Tensor* low) {
+    ToLow(value_.flat<float>().data(), kSize, tensorflow::DT_BFLOAT16, Elements(low));
+  }
+
+  std::mutex mutex_;
+  tensorflow::Tensor value_;
+  std::shared_ptr<KeptCast> kept_;
+};
+
+[[maybe_unused]] bool KeptCopiesAreOfTheirValues() {
+  constexpr int kUpdates = 200;  // each yields a number that bfloat16 has
+  Variable variable;
+  std::atomic<int> found{0}, wrong{0};
+  InThreads([&](int k) {
+    for (int step = 1; step <= kUpdates; ++step) {
+      if (k == 0) {
+        variable.Update(static_cast<float>(step));
+        std::this_thread::yield();
+        continue;
+      }
+      const tensorflow::Tensor value = variable.Read();
+      tensorflow::Tensor low;
+      if (SharedCast(value, tensorflow::Tensor(), tensorflow::DT_BFLOAT16, &low) == nullptr) {
+        continue;
+      }
+      ++found;
+      const auto elements = value.flat<float>();
+      const auto* copies = reinterpret_cast<const uint16_t*>(low.tensor_data().data());
+      for (const int64_t i : {int64_t{0}, kSize / 2, kSize - 1}) {
+        float copy;
+        FromLow(copies + i, 1, tensorflow::DT_BFLOAT16, &copy);
+        wrong += copy != elements(i);
+      }
+    }
+  });
+  return found > 0 && wrong == 0;
+}
+
 // Threads add the tensors of the same steps, while another one drains the store.
 bool StepsAreCountedOnce() {
   constexpr int kSteps = 300, kAtOnce = 16;
@@ -132,6 +211,11 @@ int Main() {
   };
   check("updates", UpdatesAreThoseOfOneThread());
   check("sums", SumsAreThoseOfOneThread());
+  // TensorFlow's library, which counts who has a tensor and frees it, is not sanitized: that a
+  // buffer is free only after its last reader is invisible to the sanitizer.
+#if !defined(__SANITIZE_THREAD__)
+  check("kept copies", KeptCopiesAreOfTheirValues());
+#endif
   check("steps of a flight recorder", StepsAreCountedOnce());
   return wrong > 0;
 }

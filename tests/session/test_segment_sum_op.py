@@ -94,6 +94,7 @@ def test_no_elements_are_zeros(rows, ids, segments):
 
 
 ERRORS = {
+    "are too many": (np.ones([1, 8]), [0], 2**62),
     "is out of range": ([[1.0], [2.0]], [0, 2], 2),
     "must not be negative": ([[1.0]], [0], -1),
     "does not start with": ([[1.0], [2.0]], [0, 1, 0], 2),
@@ -109,7 +110,7 @@ def test_what_does_not_fit_is_an_error(message):
         inputs = [
             (tf1.placeholder(tf.float32), np.asarray(rows, np.float32)),
             (tf1.placeholder(tf.int32), np.asarray(ids, np.int32)),
-            (tf1.placeholder(tf.int32), np.asarray(segments, np.int32)),
+            (tf1.placeholder(tf.int64), np.asarray(segments, np.int64)),
         ]
         data, numbers, count = (placeholder for placeholder, _ in inputs)
         total = segment_sum(tf.cast(data, tf.bfloat16), numbers, count)

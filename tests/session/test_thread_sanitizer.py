@@ -16,7 +16,7 @@ from support import ROOT
 from support.compiled import compile_program
 
 KERNELS = [
-    *("flight_store.cc", "tensor_counts.cc"),
+    *("flight_store.cc", "kept_casts.cc", "tensor_counts.cc"),
     *("low_blocks.cc", "sum_blocks.cc", "update_blocks.cc", "update_plan.cc"),
 ]
 THREAD = ["-fsanitize=thread", "-g1"]
