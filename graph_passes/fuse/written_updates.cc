@@ -54,13 +54,15 @@ class Finder {
     return waits;
   }
 
-  // Whether the update, or an op of its value, waits for the other. TensorFlow drops a dependency
-  // that follows from another.
+  // Whether the update, or an op of its value, or a read for that, waits for the other. TensorFlow
+  // drops a dependency that follows from another.
   bool IsAfter(int id, int other) const {
     if (WaitsFor(id, other)) return true;
-    const std::set<int> behind = expressions_.Behind({ValueOf(id)});
-    return std::any_of(behind.begin(), behind.end(),
-                       [&](int each) { return WaitsFor(each, other); });
+    const OutputPort value = ValueOf(id);
+    const auto waits = [&](int each) { return WaitsFor(each, other); };
+    const std::set<int> behind = expressions_.Behind({value}), reads = ReadsBehind(value);
+    return std::any_of(behind.begin(), behind.end(), waits) ||
+           std::any_of(reads.begin(), reads.end(), waits);
   }
 
   // Whether each is after the one before; and in this order then.
@@ -134,11 +136,11 @@ class Finder {
   bool IsBeforeAll(int read, int number) const {
     while (found_[number].previous != kNoUpdate) number = found_[number].previous;
     return found_[number].handle == view_.fanin(read)[0] &&
-           (WaitsFor(found_[number].node, read) || ReadsBehind(number).count(read) != 0);
+           (WaitsFor(found_[number].node, read) ||
+            ReadsBehind(found_[number].value).count(read) != 0);
   }
 
-  std::set<int> ReadsBehind(int number) const {
-    const OutputPort value = found_[number].value;
+  std::set<int> ReadsBehind(const OutputPort& value) const {
     std::set<int> reads;
     if (reads_.Has(value.node)) reads.insert(value.node);
     for (int id : expressions_.Behind({value})) {
@@ -152,7 +154,7 @@ class Finder {
   void FindReads(int number) {
     WrittenUpdate& update = found_[number];
     if (!update.is_whole) return;
-    for (int read : ReadsBehind(number)) {
+    for (int read : ReadsBehind(update.value)) {
       const int after = After(read);
       if (after != kUnknown) {
         update.reads.push_back({read, after});

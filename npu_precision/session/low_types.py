@@ -35,7 +35,7 @@ def parse(dtype: Any) -> tf.DType:
     """
     parsed = dtype_or_none(dtype)
     if parsed not in MODES:
-        raise ValueError(f"dtype: got {_errors.got(dtype)}, expected tf.bfloat16 or tf.float16")
+        raise ValueError(f"dtype: got {_errors.got(dtype)}, expected 'bfloat16' or 'float16'")
     return parsed
 
 

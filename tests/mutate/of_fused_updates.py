@@ -116,8 +116,8 @@ MUTATIONS = (
         "last",
         "const bool is_last = next == updates_.end() && IsElement(read.node);",
         "const bool is_last = IsElement(read.node);",
-        "An update reads what is written after it.",
-        f"{_WRITTEN}::test_what_is_written_after_the_update_is_not_read_by_it",
+        "An update reads what is written after the read that it replaces.",
+        f"{_WRITTEN}::test_what_is_written_before_the_update_may_be_too_late_for_it",
     ),
     _group(
         "copies",

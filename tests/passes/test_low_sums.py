@@ -160,6 +160,7 @@ def test_rows_of_a_low_sum_are_added_up_by_segment(tmp_path):
         """
     fused, plain = both(SEGMENTS + text, tmp_path)
     assert (fused.nodes["sum"].op, "wide" in fused.nodes) == ("AddN", False)
+    assert [each.node for each in fused.rewrites] == ["end"]
     np.testing.assert_array_equal(fused.values[0], plain.values[0])
 
 

@@ -88,9 +88,9 @@ def test_enable_without_a_mode_lowers_also_with_a_mixlist(product, low_type, mon
 @pytest.mark.parametrize(
     ("wrong", "error", "says"),
     [
-        ({"dtype": "int8"}, ValueError, "expected tf.bfloat16 or tf.float16"),
+        ({"dtype": "int8"}, ValueError, "expected 'bfloat16' or 'float16'"),
         ({"dtype": "bflot16"}, ValueError, "dtype: got 'bflot16'"),
-        ({"dtype": tf.float32}, ValueError, "expected tf.bfloat16 or tf.float16"),
+        ({"dtype": tf.float32}, ValueError, "expected 'bfloat16' or 'float16'"),
         ({"device_type": "cdua"}, ValueError, "did you mean 'cuda'"),
         ({"enabled": "no"}, TypeError, "enabled: got 'no'"),
         ({"dtpye": "float16"}, TypeError, r"unknown argument 'dtpye' \(did you mean 'dtype'"),

@@ -106,8 +106,8 @@ def random_program(random):
     for _ in range(random.integers(1, 9)):
         kind = str(random.choice(list(NUMPY)))
         last = len(steps)
-        # More often of what comes late: programs are chains.
-        first, second = (int(last * random.beta(2, 1)) for _ in range(2))
+        # One more often of what comes late, as programs are chains.
+        first, second = int(last * random.beta(2, 1)), random.integers(last)
         steps.append(
             f"{kind}:{first}" if kind in ("square", "sqrt", "neg") else f"{kind}:{first}:{second}"
         )
@@ -115,7 +115,7 @@ def random_program(random):
     stored = {}
     stores = []
     for number in written:
-        stored[number] = int(len(steps) * random.beta(3, 1))
+        stored[number] = len(steps) - 1 - int(min(random.integers(4), random.integers(4)))
         stores.append(f"store:{number}:{stored[number]}")
     return steps, stores, [stored[0], stored[1]]
 
