@@ -1,4 +1,4 @@
-"""The op that adds rows of a low type up by segment: as UnsortedSegmentSum of float32, to the bit."""
+"""The op that adds rows of a low type by segment: as UnsortedSegmentSum of float32, to the bit."""
 
 from __future__ import annotations
 
