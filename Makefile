@@ -172,7 +172,7 @@ $(VENV)/.python:
 	@command -v $(firstword $(CXX)) > /dev/null || { \
 	  echo "npu_precision needs a C++ compiler, and '$(CXX)' is not found. Install it (Debian:" \
 	  "apt-get install g++) or name it: make CXX=/path/to/g++"; exit 1; }
-	"$(PYTHON)" -m venv --clear $(VENV) || { \
+	@"$(PYTHON)" -m venv --clear $(VENV) || { \
 	  echo "Debian needs the package python3.11-venv for this."; rm -rf $(VENV); exit 1; }
 	@touch $@
 
