@@ -52,9 +52,6 @@ REGISTER_OP("NpuPrecisionSumSegments")
     .SetShapeFn(SegmentsShape)
     .Doc("UnsortedSegmentSum of a low type, in float32.");
 
-// Elements that are added in a cycle.
-constexpr int64_t kAddsInCycle = 4;
-
 int64_t IntegerAt(const Tensor& tensor, int64_t at) {
   return tensor.dtype() == tensorflow::DT_INT32 ? tensor.flat<int32_t>()(at)
                                                 : tensor.flat<tensorflow::int64>()(at);
@@ -74,7 +71,7 @@ class SumSegmentsKernel : public tensorflow::OpKernel {
     const Tensor& data = context->input(0);
     const Tensor& ids = context->input(1);
     const Tensor& count = context->input(2);
-    OP_REQUIRES(context, data.dims() >= ids.dims() && StartsWith(data.shape(), ids.shape()),
+    OP_REQUIRES(context, tensorflow::TensorShapeUtils::StartsWith(data.shape(), ids.shape()),
                 InvalidArgument(name(), ": the shape ", data.shape().DebugString(),
                                 " of data does not start with that of segment_ids, ",
                                 ids.shape().DebugString()));
@@ -101,7 +98,7 @@ class SumSegmentsKernel : public tensorflow::OpKernel {
     float* const to = sum->flat<float>().data();
     const int64_t elements = data.NumElements() + shape.num_elements();
     context->device()->tensorflow_cpu_worker_threads()->workers->ParallelFor(
-        segments, elements / segments / kAddsInCycle + 1, [&](int64_t begin, int64_t end) {
+        segments, elements / segments / kElementsInCycle + 1, [&](int64_t begin, int64_t end) {
           std::fill(to + begin * columns, to + end * columns, 0.0f);
           int64_t k = begin == 0 ? 0 : sorted.ends[begin - 1];
           for (int64_t segment = begin; segment < end; ++segment) {
@@ -114,13 +111,6 @@ class SumSegmentsKernel : public tensorflow::OpKernel {
   }
 
  private:
-  static bool StartsWith(const TensorShape& shape, const TensorShape& start) {
-    for (int dim = 0; dim < start.dims(); ++dim) {
-      if (shape.dim_size(dim) != start.dim_size(dim)) return false;
-    }
-    return true;
-  }
-
   Status CheckIds(const Tensor& ids, int64_t segments) const {
     for (int64_t row = 0; row < ids.NumElements(); ++row) {
       const int64_t id = IntegerAt(ids, row);

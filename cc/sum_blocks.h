@@ -10,6 +10,9 @@
 
 namespace npu_precision {
 
+// Elements of a term that take a cycle, for who divides the work among threads.
+constexpr int64_t kElementsInCycle = 4;
+
 struct SumTerm {
   const char* data;
   tensorflow::DataType dtype;  // float32, float16 or bfloat16

@@ -66,8 +66,6 @@ REGISTER_OP("NpuPrecisionSumRows")
     })
     .Doc("Adds up over all dimensions but the last `kept` ones, in float32.");
 
-// Elements of a term that take a cycle.
-constexpr int64_t kElementsInCycle = 4;
 // Threads take so many elements of a sum, or a multiple.
 constexpr int64_t kUnit = 512;
 

@@ -112,6 +112,7 @@ const float* Load(const UpdateTensor& tensor, int64_t begin, int count, bool cop
   return to;
 }
 
+// The passes of a plan over one block after the other, and the memory of their values.
 class Blocks {
  public:
   Blocks(const UpdateProgram& program, const UpdateInputs& inputs, bool in_place)

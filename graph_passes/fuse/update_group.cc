@@ -59,7 +59,7 @@ void UpdateGroup::FindReads() {
         return update.handle == handle && update.previous == read.after;
       };
       const auto next = std::find_if(updates_.begin(), updates_.end(), comes_next);
-      const bool is_last = next == updates_.end() && IsElement(read.node);
+      const bool is_last = next == updates_.end() && HasElements(read.node);
       const int number_of_next = static_cast<int>(next - updates_.begin());
       if (is_last || std::count(group_.begin(), group_.end(), number_of_next) != 0) {
         reads_[read.node] = kNoUpdate;
@@ -68,9 +68,9 @@ void UpdateGroup::FindReads() {
   }
 }
 
-// Whether the read variable has an element for each of the updated ones, as the program's variables
-// must.
-bool UpdateGroup::IsElement(int read) const {
+// Whether the read yields a float32 for each element, as the program's variables must; not one
+// number for all.
+bool UpdateGroup::HasElements(int read) const {
   const OutputPort value = {read, 0};
   return view_.dtype(value) == tensorflow::DT_FLOAT && expressions_.Shape(value).dims() > 0;
 }

@@ -24,9 +24,10 @@ class UpdateGroup {
   UpdateGroup(const GraphView& view, const UpdateExpressions& expressions,
               const std::vector<WrittenUpdate>& updates, const std::vector<int>& group);
 
-  // Returns false if one op cannot do it all: there is nothing to compute; a variable may not exist
-  // yet, because nothing reads it before; or the op would need what something else makes of
-  // its result. `made_one`: the nodes of the groups that were fused before.
+  // Returns false if one op cannot do it all, or gains nothing: there is nothing to compute and no
+  // copy to spare; a variable may not exist yet, because nothing reads it before; or the op would
+  // need what something else makes of its result. `made_one`: the nodes of the groups that were
+  // fused before.
   bool Fuse(const UpdateExpressions::MadeOne& made_one);
 
   // After Fuse():
@@ -39,7 +40,7 @@ class UpdateGroup {
 
  private:
   void FindReads();
-  bool IsElement(int read) const;
+  bool HasElements(int read) const;
   bool SparesCopies() const;
   bool WriteProgram();
   void FindGone();

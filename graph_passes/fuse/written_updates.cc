@@ -21,7 +21,8 @@ using tensorflow::PartialTensorShape;
 constexpr char kRead[] = "ReadVariableOp";
 constexpr int kUnknown = kNoUpdate - 1;
 
-// As the update of an embedding does. Its inputs are the handle, the rows' numbers, and the rows.
+// Whether the op writes single rows, as the update of an embedding does. Its inputs are the handle,
+// the rows' numbers, and the rows.
 bool WritesRows(const std::string& op) { return absl::StartsWith(op, "ResourceScatter"); }
 
 bool Writes(const std::string& op) { return Assigns(op) || WritesRows(op); }

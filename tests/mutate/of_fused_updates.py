@@ -114,8 +114,8 @@ MUTATIONS = (
     ),
     _group(
         "last",
-        "const bool is_last = next == updates_.end() && IsElement(read.node);",
-        "const bool is_last = IsElement(read.node);",
+        "const bool is_last = next == updates_.end() && HasElements(read.node);",
+        "const bool is_last = HasElements(read.node);",
         "An update reads what is written after the read that it replaces.",
         f"{_WRITTEN}::test_what_is_written_before_the_update_may_be_too_late_for_it",
     ),
